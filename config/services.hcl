@@ -1,0 +1,29 @@
+# The sample that `make run` runs. Paths are relative to this file.
+
+host {
+  # Where the gateway listens; loopback only.
+  listen = "127.0.0.1:7433"
+}
+
+# An MCP server that is built as a plugin.
+service "mcp" "clock" {
+  # One element per argument; no shell is involved.
+  command = ["../bin/mcp-example"]
+
+  # The plugin finds the number in PLUGHOST_PORT, and the host guards it.
+  port = 8101
+}
+
+# An A2A agent.
+service "agent" "assistant" {
+  command = ["../bin/agent-example"]
+  port    = 8102
+
+  # It starts when the clock is ready.
+  depends_on = [service.mcp.clock]
+
+  # What it may call through the host, as SERVICE/TOOL; without this, nothing.
+  tools {
+    allow = ["clock/*"]
+  }
+}

@@ -1,0 +1,247 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"net/http"
+	"os"
+	"strconv"
+	"sync"
+	"time"
+
+	"github.com/hashicorp/go-hclog"
+
+	"github.com/plughost/plughost/host/internal/config"
+	"github.com/plughost/plughost/host/internal/control"
+	"github.com/plughost/plughost/host/internal/gateway"
+	"github.com/plughost/plughost/host/internal/installation"
+	"github.com/plughost/plughost/host/internal/launch"
+	"github.com/plughost/plughost/host/internal/reclaim"
+	"github.com/plughost/plughost/host/internal/registry"
+	"github.com/plughost/plughost/host/internal/supervise"
+	"github.com/plughost/plughost/shared/marker"
+)
+
+const (
+	// reclaimGrace is for leftovers of services that are no longer configured.
+	reclaimGrace = 10 * time.Second
+	// requestGrace is what requests under way get when the host ends, before
+	// the services themselves are stopped.
+	requestGrace = 5 * time.Second
+)
+
+// host is a host from its lock to its end.
+type host struct {
+	conf      *config.Config
+	inst      *installation.Installation
+	log       hclog.Logger
+	started   time.Time
+	registry  *registry.Registry
+	launcher  *launch.Launcher
+	reclaimer *reclaim.Reclaimer
+	journal   *journal
+	gateway   *gateway.Gateway
+	manager   *supervise.Manager
+	readiness *readiness
+	base      string // URL of the gateway, from listen on
+}
+
+func newHost(conf *config.Config, inst *installation.Installation, log hclog.Logger, outliveHost bool) (*host, error) {
+	h := &host{conf: conf, inst: inst, log: log, started: time.Now(), readiness: newReadiness(conf.Services)}
+	keys, err := inst.Keys()
+	if err != nil {
+		return nil, err
+	}
+	var movedTo string
+	var why error
+	if h.registry, movedTo, why, err = registry.Open(inst.Registry()); err != nil {
+		return nil, err
+	}
+	if why != nil {
+		log.Error("the registry could not be read and was moved aside; children are found by their marker", "reason", why, "moved_to", movedTo)
+	}
+	h.launcher = &launch.Launcher{
+		Installation: inst,
+		Keys:         keys,
+		Registry:     h.registry,
+		Spawner:      &launch.Spawner{},
+		OutliveHost:  outliveHost,
+	}
+	h.reclaimer = &reclaim.Reclaimer{
+		Installation: inst.ID,
+		Registry:     h.registry,
+		Grace:        h.grace,
+		Live:         h.launcher.Live,
+		Log:          log,
+	}
+	if h.journal, err = openJournal(inst.Logs(), conf.Services, log); err != nil {
+		return nil, errors.Join(err, h.registry.Close())
+	}
+	if h.gateway, err = gateway.New(conf.Services, h.readiness.all, version(), log); err != nil {
+		return nil, errors.Join(err, h.journal.close(), h.registry.Close())
+	}
+	h.manager = supervise.New(conf.Services, h.start, h.journal.watch, h.readiness.watch, h.gateway.Watch)
+	return h, nil
+}
+
+// grace is what a process of a service gets between SIGTERM and SIGKILL.
+func (h *host) grace(kind marker.Kind, name string) time.Duration {
+	if service, ok := h.conf.Service(config.Ref{Kind: config.Kind(kind), Name: name}); ok {
+		return service.StopGrace
+	}
+	return reclaimGrace
+}
+
+// start is how the manager starts a service.
+func (h *host) start(ctx context.Context, service config.Service) (supervise.Instance, error) {
+	if service.Port != 0 {
+		if err := h.reclaimer.FreePort(ctx, service.Port); err != nil {
+			return nil, err
+		}
+	}
+	instance, err := h.launcher.Launch(ctx, launch.Spec{
+		Kind:         marker.Kind(service.Kind),
+		Name:         service.Name,
+		Path:         service.Path,
+		Args:         service.Command,
+		Dir:          service.Dir,
+		Env:          launch.Environment(os.Environ(), service.Inherit, service.Env),
+		Port:         service.Port,
+		ReadyTimeout: service.ReadyTimeout,
+		Output:       h.journal.output(service.Ref()),
+	})
+	if err != nil {
+		return nil, err // not a nil *Instance in an interface
+	}
+	return instance, nil
+}
+
+// run boots, serves until stop ends, and shuts down; hurry takes the grace
+// from a shutdown.
+func (h *host) run(ctx, stop, hurry context.Context) (err error) {
+	defer func() {
+		err = errors.Join(err, h.journal.close(), h.registry.Close(), h.inst.RemoveRunDir(), h.inst.Close())
+	}()
+	if err := h.reclaim(stop); err != nil {
+		return err
+	}
+	listener, err := h.listen(stop)
+	if err != nil {
+		return err
+	}
+	web := &http.Server{Handler: h.gateway.Handler(), ReadHeaderTimeout: 10 * time.Second}
+	socket, err := control.Listen(h.inst.ControlSocket())
+	if err != nil {
+		return errors.Join(err, listener.Close())
+	}
+	api := control.NewServer(h.manager, h.status)
+
+	loop, endLoop := context.WithCancel(context.WithoutCancel(ctx))
+	var running sync.WaitGroup
+	running.Go(func() { h.manager.Run(loop) })
+	running.Go(func() { h.serve("the gateway", func() error { return web.Serve(listener) }) })
+	running.Go(func() { h.serve("the control API", func() error { return api.Serve(socket) }) })
+	running.Go(func() { h.announce(stop) })
+
+	h.manager.StartAll()
+	<-stop.Done()
+	err = h.shutDown(hurry, web, api)
+	endLoop()
+	running.Wait()
+	return err
+}
+
+// serve runs a server. One that fails by itself is told of; the services go on.
+func (h *host) serve(what string, serve func() error) {
+	if err := serve(); err != nil && !errors.Is(err, http.ErrServerClosed) {
+		h.log.Error(what+" has ended", "error", err)
+	}
+}
+
+// reclaim takes back what an earlier host of the installation left.
+func (h *host) reclaim(ctx context.Context) error {
+	report, err := h.reclaimer.Run(ctx)
+	for _, s := range report.Stopped {
+		h.log.Info("reclaimed what an earlier host left", "service", s.Identity.Kind+"."+marker.Kind(s.Identity.Service),
+			"instance", s.Identity.Instance, "pid", s.PID, "others", len(s.Result.Swept), "how", s.Result.How)
+	}
+	for _, record := range report.Foreign {
+		h.log.Info("a recorded process is gone, and its pid is another's now: left alone",
+			"service", record.Identity.Service, "pid", record.PID)
+	}
+	for _, u := range report.Unknown {
+		h.log.Warn("a recorded process could not be identified: left alone",
+			"service", u.Record.Identity.Service, "pid", u.Record.PID, "reason", u.Reason)
+	}
+	if err != nil {
+		return fmt.Errorf("cannot reclaim what an earlier host left: %w", err)
+	}
+	keep := func(path string) bool {
+		for _, u := range report.Unknown {
+			if h.inst.InstanceDir(u.Record.Identity.Instance) == path {
+				return true
+			}
+		}
+		return false
+	}
+	return h.inst.PrepareRunDir(keep)
+}
+
+// listen opens the gateway's port, or says who has it.
+func (h *host) listen(ctx context.Context) (net.Listener, error) {
+	listener, err := net.Listen("tcp", h.conf.Host.Listen)
+	if err == nil {
+		h.base = "http://" + listener.Addr().String() // the port may have been left open
+		return listener, nil
+	}
+	if _, port, splitErr := net.SplitHostPort(h.conf.Host.Listen); splitErr == nil {
+		if number, atoiErr := strconv.Atoi(port); atoiErr == nil {
+			var held *reclaim.PortHeldError
+			if errors.As(h.reclaimer.FreePort(ctx, number), &held) {
+				return nil, fmt.Errorf("cannot open the gateway: %w", held)
+			}
+		}
+	}
+	return nil, fmt.Errorf("cannot open the gateway: %w", err)
+}
+
+// shutDown stops taking requests, then stops the services, and then the rest.
+func (h *host) shutDown(hurry context.Context, web *http.Server, api *control.Server) error {
+	h.gateway.EndListening()
+	requests, cancel := context.WithTimeout(hurry, requestGrace)
+	defer cancel()
+	if err := web.Shutdown(requests); err != nil {
+		_ = web.Close()
+	}
+
+	services, cancel := context.WithTimeout(hurry, h.conf.Host.ShutdownTimeout)
+	defer cancel()
+	err := h.manager.StopAll(services)
+	h.gateway.Close()
+
+	ending, cancel := context.WithTimeout(context.WithoutCancel(hurry), time.Second)
+	defer cancel()
+	if apiErr := api.Shutdown(ending); apiErr != nil {
+		h.log.Debug("requests to the control API were cut off", "error", apiErr)
+	}
+	if err != nil {
+		return fmt.Errorf("not all could be stopped: %w", err)
+	}
+	h.log.Info("all services are stopped")
+	return nil
+}
+
+func (h *host) status() control.Status {
+	return control.Status{
+		Version:      version(),
+		PID:          os.Getpid(),
+		Installation: h.inst.ID,
+		StateDir:     h.inst.Dir,
+		Started:      h.started,
+		Gateway:      h.base,
+		Ready:        h.readiness.all(),
+		Services:     h.manager.Statuses(),
+	}
+}

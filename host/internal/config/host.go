@@ -1,0 +1,89 @@
+package config
+
+import (
+	"net"
+	"net/netip"
+	"strconv"
+	"time"
+
+	"github.com/hashicorp/hcl/v2"
+)
+
+// The defaults of the host block.
+const (
+	defaultListen          = "127.0.0.1:7433"
+	defaultShutdownTimeout = 30 * time.Second
+	defaultLogLevel        = "info"
+)
+
+var (
+	hostSchema     = blocks(attributes("listen", "state_dir", "log_level"), "shutdown")
+	shutdownSchema = attributes("timeout")
+)
+
+// hostDecl is a host block with the places of what it says.
+type hostDecl struct {
+	listen     val[string]
+	listenPort int // 0 for any
+	stateDir   val[string]
+	shutdown   val[time.Duration]
+	logLevel   val[string]
+	header     hcl.Range
+}
+
+// defaultHost is what holds without a host block.
+func defaultHost() *hostDecl {
+	return &hostDecl{
+		listen:     val[string]{V: defaultListen},
+		listenPort: 7433,
+		shutdown:   val[time.Duration]{V: defaultShutdownTimeout},
+		logLevel:   val[string]{V: defaultLogLevel},
+	}
+}
+
+func (d *decoder) host(block *hcl.Block) *hostDecl {
+	content, _ := d.content(block.Body, hostSchema)
+	h := defaultHost()
+	h.listen = d.str(content.Attributes, "listen", defaultListen)
+	if h.listen.Set {
+		h.listenPort, h.listen.Set = d.listenAddress(h.listen)
+	}
+	h.stateDir = d.path(content.Attributes, "state_dir")
+	h.logLevel = d.oneOf(content.Attributes, "log_level", defaultLogLevel, "trace", "debug", "info", "warn", "error")
+	if shutdown := d.single(content, "shutdown"); shutdown != nil {
+		h.shutdown = d.duration(d.attrs(shutdown, shutdownSchema), "timeout", defaultShutdownTimeout, 1)
+	}
+	return h
+}
+
+// listenAddress checks where the gateway is to listen, and returns the port.
+func (d *decoder) listenAddress(listen val[string]) (port int, ok bool) {
+	host, portText, err := net.SplitHostPort(listen.V)
+	if err != nil {
+		d.diags.errorf(listen.Range, "Not an address", "listen: an address and a port are wanted, such as %s.", quote(defaultListen))
+		return 0, false
+	}
+	port, err = strconv.Atoi(portText)
+	if err != nil || port < 0 || port > 65535 {
+		d.diags.errorf(listen.Range, "Not a port", "listen: the port must be a whole number from 1 to 65535, or 0 for any free one, but not %s.", quote(portText))
+		return 0, false
+	}
+	if host == "localhost" {
+		return port, true
+	}
+	const why = "Whoever reaches the gateway can use every service, and it asks for no token yet"
+	addr, err := netip.ParseAddr(host)
+	switch {
+	case host == "":
+		d.diags.errorf(listen.Range, "Not a loopback address",
+			`listen: without an address the gateway would listen on all interfaces. %s. Write "127.0.0.1:%d".`, why, port)
+	case err != nil:
+		d.diags.errorf(listen.Range, "Not an address", `listen: %s is no IP address. Write "127.0.0.1:%d".`, quote(host), port)
+	case addr.Zone() != "" || !addr.Unmap().IsLoopback():
+		d.diags.errorf(listen.Range, "Not a loopback address",
+			`listen: only loopback addresses are accepted, such as 127.0.0.1 and [::1], but not %s. %s.`, host, why)
+	default:
+		return port, true
+	}
+	return 0, false
+}

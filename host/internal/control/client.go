@@ -1,0 +1,75 @@
+package control
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"net/url"
+
+	"github.com/plughost/plughost/host/internal/config"
+)
+
+// ErrNoHost says that no host is running.
+var ErrNoHost = errors.New("no plughost host is running there")
+
+// Client speaks to a running host.
+type Client struct {
+	http http.Client
+}
+
+// NewClient makes a client of the host behind the socket at path.
+func NewClient(path string) *Client {
+	return &Client{http: http.Client{Transport: &http.Transport{
+		DialContext: func(ctx context.Context, _, _ string) (net.Conn, error) {
+			var dialer net.Dialer
+			return dialer.DialContext(ctx, "unix", path)
+		},
+	}}}
+}
+
+// Status asks for the state of the host and its services.
+func (c *Client) Status(ctx context.Context) (Status, error) {
+	var status Status
+	err := c.do(ctx, http.MethodGet, "/v1/status", &status)
+	return status, err
+}
+
+// Do asks one thing of a service, and returns when it is done.
+func (c *Client) Do(ctx context.Context, ref config.Ref, verb Verb) error {
+	return c.do(ctx, http.MethodPost, "/v1/services/"+url.PathEscape(string(ref.Kind))+"/"+url.PathEscape(ref.Name)+"/"+string(verb), nil)
+}
+
+func (c *Client) do(ctx context.Context, method, path string, answer any) error {
+	request, err := http.NewRequestWithContext(ctx, method, "http://plughost"+path, nil)
+	if err != nil {
+		return err
+	}
+	response, err := c.http.Do(request)
+	if err != nil {
+		var op *net.OpError
+		if errors.As(err, &op) && op.Op == "dial" {
+			return fmt.Errorf("%w (%w)", ErrNoHost, op.Err)
+		}
+		return fmt.Errorf("cannot reach the host: %w", err)
+	}
+	defer response.Body.Close()
+	if response.StatusCode/100 != 2 {
+		var message Error
+		if err := json.NewDecoder(response.Body).Decode(&message); err != nil || message.Message == "" {
+			return fmt.Errorf("the host answered %s", response.Status)
+		}
+		return errors.New(message.Message)
+	}
+	if answer == nil {
+		_, err := io.Copy(io.Discard, response.Body)
+		return err
+	}
+	if err := json.NewDecoder(response.Body).Decode(answer); err != nil {
+		return fmt.Errorf("cannot read the host's answer: %w", err)
+	}
+	return nil
+}

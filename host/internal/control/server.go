@@ -1,0 +1,122 @@
+package control
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+	"net"
+	"net/http"
+	"os"
+	"time"
+
+	"github.com/plughost/plughost/host/internal/config"
+	"github.com/plughost/plughost/host/internal/supervise"
+)
+
+// Services is what the API steers; a *supervise.Manager.
+type Services interface {
+	Start(ctx context.Context, ref config.Ref) error
+	Stop(ctx context.Context, ref config.Ref) error
+	Restart(ctx context.Context, ref config.Ref) error
+}
+
+// Server serves the control API.
+type Server struct {
+	http http.Server
+}
+
+// Listen opens the socket at path, of mode 0600, in place of one that a host
+// that is gone left there. The caller holds the installation's lock.
+func Listen(path string) (net.Listener, error) {
+	if err := os.Remove(path); err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return nil, fmt.Errorf("cannot open the control socket: %w", err)
+	}
+	listener, err := net.Listen("unix", path)
+	if err != nil {
+		return nil, fmt.Errorf("cannot open the control socket: %w", err)
+	}
+	if err := os.Chmod(path, 0o600); err != nil {
+		return nil, errors.Join(fmt.Errorf("cannot open the control socket: %w", err), listener.Close())
+	}
+	return ownUserOnly{listener}, nil
+}
+
+// NewServer makes a server of the API. status is asked for each request.
+func NewServer(services Services, status func() Status) *Server {
+	mux := http.NewServeMux()
+	mux.HandleFunc("GET /v1/status", func(w http.ResponseWriter, _ *http.Request) {
+		reply(w, http.StatusOK, status())
+	})
+	verbs := map[Verb]func(context.Context, config.Ref) error{
+		Start:   services.Start,
+		Stop:    services.Stop,
+		Restart: services.Restart,
+	}
+	mux.HandleFunc("POST /v1/services/{kind}/{name}/{verb}", func(w http.ResponseWriter, r *http.Request) {
+		verb, ok := verbs[Verb(r.PathValue("verb"))]
+		if !ok {
+			reply(w, http.StatusNotFound, Error{fmt.Sprintf("there is no verb %q: use start, stop or restart", r.PathValue("verb"))})
+			return
+		}
+		ref := config.Ref{Kind: config.Kind(r.PathValue("kind")), Name: r.PathValue("name")}
+		if err := verb(r.Context(), ref); err != nil {
+			reply(w, statusCode(err), Error{err.Error()})
+			return
+		}
+		w.WriteHeader(http.StatusNoContent)
+	})
+	return &Server{http: http.Server{Handler: mux, ReadHeaderTimeout: 10 * time.Second}}
+}
+
+// Serve answers requests until Close.
+func (s *Server) Serve(l net.Listener) error {
+	if err := s.http.Serve(l); !errors.Is(err, http.ErrServerClosed) {
+		return err
+	}
+	return nil
+}
+
+// Shutdown removes the socket and waits for the requests under way until ctx
+// ends.
+func (s *Server) Shutdown(ctx context.Context) error {
+	return errors.Join(s.http.Shutdown(ctx), s.http.Close())
+}
+
+func statusCode(err error) int {
+	var unknown *supervise.UnknownServiceError
+	switch {
+	case errors.As(err, &unknown):
+		return http.StatusNotFound
+	case errors.Is(err, supervise.ErrShuttingDown):
+		return http.StatusServiceUnavailable
+	default:
+		return http.StatusConflict
+	}
+}
+
+func reply(w http.ResponseWriter, code int, body any) {
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(code)
+	_ = json.NewEncoder(w).Encode(body)
+}
+
+// ownUserOnly accepts connections of the host's own user and of root alone.
+// The socket's mode and directory say the same; this holds even if somebody
+// changes those.
+type ownUserOnly struct{ net.Listener }
+
+func (l ownUserOnly) Accept() (net.Conn, error) {
+	for {
+		conn, err := l.Listener.Accept()
+		if err != nil {
+			return nil, err
+		}
+		uid, err := peerUID(conn)
+		if errors.Is(err, errors.ErrUnsupported) || err == nil && (uid == os.Geteuid() || uid == 0) {
+			return conn, nil
+		}
+		_ = conn.Close()
+	}
+}

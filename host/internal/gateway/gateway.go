@@ -1,0 +1,233 @@
+// Package gateway is the HTTP front of the plugins: one MCP endpoint that joins
+// all MCP services, one for each of them, and one A2A endpoint per agent.
+//
+// Clients speak to the gateway; it speaks to the plugins over the tunnel.
+// Lists that clients have seen stay while a plugin restarts, and a call that
+// cannot be made fails at once and says why.
+package gateway
+
+import (
+	"context"
+	"fmt"
+	"net/http"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/hashicorp/go-hclog"
+	"google.golang.org/grpc"
+
+	"github.com/plughost/plughost/host/internal/config"
+	"github.com/plughost/plughost/host/internal/supervise"
+	"github.com/plughost/plughost/shared/loopback"
+	plughostv1 "github.com/plughost/plughost/shared/proto/plughost/v1"
+)
+
+const (
+	// reconnectDelay is between two tries to open a session with a plugin
+	// that runs.
+	reconnectDelay = 5 * time.Second
+	// closeTimeout bounds what Close waits for clients that do not take their
+	// answers.
+	closeTimeout = 5 * time.Second
+)
+
+// Plugin is what the gateway needs of a running instance. It is the whole seam
+// to the tunnel: a connection on which shared/proto is spoken, and what the
+// plugin says of itself.
+type Plugin interface {
+	Conn() *grpc.ClientConn
+	Describe() *plughostv1.DescribeResponse
+	// Exited is closed when the plugin's process has ended.
+	Exited() <-chan struct{}
+}
+
+// Gateway joins plugins. Watch tells it of them, Handler serves clients.
+type Gateway struct {
+	// Both are fixed by New; what changes is inside.
+	services []*upstream // in the order of the configuration
+	agents   []*agent
+
+	joined *view
+	ready  func() bool
+	common common
+
+	listening    context.Context // ended when the host is about to end
+	endListening context.CancelFunc
+	end          context.CancelFunc // ends common.life
+	closeOnce    sync.Once
+}
+
+// common is what all services of a gateway share.
+type common struct {
+	life           context.Context // ended by Close
+	sessions       *sync.WaitGroup // what follows the sessions with plugins
+	queue          *queue
+	reconnectDelay time.Duration
+	log            hclog.Logger
+}
+
+// New makes a gateway for the services of a configuration. ready says whether
+// all of them are; version is the host's.
+func New(services []config.Service, ready func() bool, version string, log hclog.Logger) (*Gateway, error) {
+	g := &Gateway{ready: ready}
+	g.listening, g.endListening = context.WithCancel(context.Background())
+	g.common = common{sessions: &sync.WaitGroup{}, queue: newQueue(), reconnectDelay: reconnectDelay, log: log}
+	g.common.life, g.end = context.WithCancel(context.Background())
+
+	g.joined = newView("plughost", version, joinedName, log)
+	for _, service := range services {
+		switch service.Kind {
+		case config.KindMCP:
+			u := newUpstream(service.Name, service.Tools, &g.common)
+			u.own = newView(service.Name, version, ownName, log)
+			u.views = []*view{g.joined, u.own}
+			g.services = append(g.services, u)
+		case config.KindAgent:
+			a := newAgent(service.Name, &g.common)
+			a.tools = newView("plughost", version, joinedName, log)
+			a.tools.grants = &service.Tools
+			g.agents = append(g.agents, a)
+		}
+	}
+	for _, u := range g.services {
+		for _, a := range g.agents {
+			u.views = append(u.views, a.tools)
+		}
+		for _, v := range u.views {
+			v.services = append(v.services, u)
+		}
+	}
+	return g, nil
+}
+
+// Watch takes the transitions of the services. It returns at once; what follows
+// from them happens in their order, service by service.
+func (g *Gateway) Watch(change supervise.Change) {
+	switch change.Service.Kind {
+	case config.KindMCP:
+		if u := g.service(change.Service.Name); u != nil {
+			u.changed(change)
+		}
+	case config.KindAgent:
+		if a := g.agent(change.Service.Name); a != nil {
+			a.changed(change)
+		}
+	}
+}
+
+// Handler serves all of the gateway's endpoints.
+func (g *Gateway) Handler() http.Handler {
+	mux := http.NewServeMux()
+	mux.HandleFunc("GET /healthz", func(w http.ResponseWriter, _ *http.Request) {
+		fmt.Fprintln(w, "ok")
+	})
+	mux.HandleFunc("GET /readyz", func(w http.ResponseWriter, _ *http.Request) {
+		if !g.ready() {
+			http.Error(w, "not every service is ready: see plughost status", http.StatusServiceUnavailable)
+			return
+		}
+		fmt.Fprintln(w, "ok")
+	})
+	mux.Handle("/mcp", g.joined.handler())
+	for _, u := range g.services {
+		mux.Handle("/mcp/"+u.name, u.own.handler())
+	}
+	mux.HandleFunc("/mcp/{service}", func(w http.ResponseWriter, r *http.Request) {
+		http.Error(w, fmt.Sprintf("there is no MCP service %q", r.PathValue("service")), http.StatusNotFound)
+	})
+	for _, a := range g.agents {
+		a.handle(mux, "/a2a/"+a.name)
+	}
+	notFound := func(w http.ResponseWriter, r *http.Request) {
+		http.Error(w, fmt.Sprintf("there is no agent %q", r.PathValue("agent")), http.StatusNotFound)
+	}
+	mux.HandleFunc("/a2a/{agent}", notFound)
+	mux.HandleFunc("/a2a/{agent}/{rest...}", notFound)
+	return loopback.Protect(g.untilClosing(mux))
+}
+
+// untilClosing ends the requests that would last as long as their client
+// likes, those that only listen, when the host is about to end.
+func (g *Gateway) untilClosing(next http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if !onlyListens(r) {
+			next.ServeHTTP(w, r)
+			return
+		}
+		ctx, cancel := context.WithCancel(r.Context())
+		defer cancel()
+		defer context.AfterFunc(g.listening, cancel)()
+		next.ServeHTTP(w, r.WithContext(ctx))
+	})
+}
+
+// onlyListens tells a stream of notifications from a call: a GET or, in the
+// revisions of MCP without sessions, a request of its own method.
+func onlyListens(r *http.Request) bool {
+	return r.Method == http.MethodGet || r.Header.Get("Mcp-Method") == "subscriptions/listen"
+}
+
+// EndListening ends the requests by which clients only listen. Calls go on: it
+// is the first step of a shutdown.
+func (g *Gateway) EndListening() {
+	g.endListening()
+}
+
+// Close ends all sessions, those with plugins first, and the calls in flight
+// with them. Nothing of the gateway runs when it returns, unless a client does
+// not take its answer.
+func (g *Gateway) Close() {
+	g.EndListening()
+	g.closeOnce.Do(func() {
+		for _, u := range g.services {
+			u.disconnect("the host is shutting down")
+		}
+		for _, a := range g.agents {
+			a.disconnect("the host is shutting down")
+		}
+		g.end()
+		closed := make(chan struct{})
+		go func() {
+			defer close(closed)
+			g.common.queue.close()
+			g.common.sessions.Wait()
+			g.joined.close()
+			for _, u := range g.services {
+				u.own.close()
+			}
+		}()
+		select {
+		case <-closed:
+		case <-time.After(closeTimeout):
+		}
+	})
+}
+
+func (g *Gateway) service(name string) *upstream {
+	if i := slices.IndexFunc(g.services, func(u *upstream) bool { return u.name == name }); i >= 0 {
+		return g.services[i]
+	}
+	return nil
+}
+
+func (g *Gateway) agent(name string) *agent {
+	if i := slices.IndexFunc(g.agents, func(a *agent) bool { return a.name == name }); i >= 0 {
+		return g.agents[i]
+	}
+	return nil
+}
+
+// unavailable says why a service cannot be called in its present state.
+func unavailable(status supervise.Status) string {
+	switch status.State {
+	case supervise.Backoff:
+		return fmt.Sprintf("it failed and is started again at %s", status.NextTry.Format("15:04:05"))
+	case supervise.Failed:
+		return "it failed: " + status.LastError
+	case supervise.Waiting, supervise.Stopping:
+		return fmt.Sprintf("it is %s: %s", status.State, status.Cause)
+	default:
+		return "it is " + string(status.State)
+	}
+}

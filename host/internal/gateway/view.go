@@ -1,0 +1,118 @@
+package gateway
+
+import (
+	"net/http"
+	"sync"
+
+	"github.com/hashicorp/go-hclog"
+	"github.com/modelcontextprotocol/go-sdk/mcp"
+
+	"github.com/plughost/plughost/host/internal/config"
+	"github.com/plughost/plughost/shared/mcphttp"
+)
+
+// separator stands between a service's name and a tool's in a joined view. No
+// service has it in its name, so joined names are never the same.
+const separator = "__"
+
+// joinedName names a tool or prompt in a view of several services.
+func joinedName(service, name string) string { return service + separator + name }
+
+// ownName names one in the view of its own service.
+func ownName(_, name string) string { return name }
+
+// view is an MCP server that shows features of one or more services: to all
+// clients, to those of one service, or to one agent.
+type view struct {
+	server   *mcp.Server
+	naming   func(service, name string) string
+	services []*upstream // in the order of the configuration
+	// grants limits the view to the tools that it allows. Nil means no limit.
+	grants *config.Tools
+	log    hclog.Logger
+
+	mu        sync.Mutex
+	has       map[*upstream]features
+	tools     shelf[mcp.Tool]
+	prompts   shelf[mcp.Prompt]
+	resources shelf[mcp.Resource]
+	templates shelf[mcp.ResourceTemplate]
+}
+
+func newView(name, version string, naming func(service, name string) string, log hclog.Logger) *view {
+	v := &view{
+		server: mcp.NewServer(&mcp.Implementation{Name: name, Version: version}, &mcp.ServerOptions{
+			Capabilities: &mcp.ServerCapabilities{
+				Tools:     &mcp.ToolCapabilities{ListChanged: true},
+				Prompts:   &mcp.PromptCapabilities{ListChanged: true},
+				Resources: &mcp.ResourceCapabilities{ListChanged: true},
+			},
+		}),
+		naming: naming,
+		log:    log,
+		has:    make(map[*upstream]features),
+	}
+	v.tools.add = func(i item[mcp.Tool]) { v.server.AddTool(i.feature, i.owner.callTool(i.name)) }
+	v.tools.remove = v.server.RemoveTools
+	v.prompts.add = func(i item[mcp.Prompt]) { v.server.AddPrompt(i.feature, i.owner.getPrompt(i.name)) }
+	v.prompts.remove = v.server.RemovePrompts
+	v.resources.add = func(i item[mcp.Resource]) { v.server.AddResource(i.feature, i.owner.readResource) }
+	v.resources.remove = v.server.RemoveResources
+	v.templates.add = func(i item[mcp.ResourceTemplate]) { v.server.AddResourceTemplate(i.feature, i.owner.readResource) }
+	v.templates.remove = v.server.RemoveResourceTemplates
+	return v
+}
+
+func (v *view) handler() http.Handler {
+	return mcphttp.Handler(func(*http.Request) *mcp.Server { return v.server }, mcphttp.Options{})
+}
+
+// show makes the view show exactly these features of the service.
+func (v *view) show(u *upstream, f features) {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	v.has[u] = f
+
+	tools := make(map[string]item[mcp.Tool])
+	prompts := make(map[string]item[mcp.Prompt])
+	resources := make(map[string]item[mcp.Resource])
+	templates := make(map[string]item[mcp.ResourceTemplate])
+	for _, u := range v.services {
+		f := v.has[u]
+		for _, tool := range f.tools {
+			if v.grants != nil && !v.grants.Grants(u.name, tool.Name) {
+				continue
+			}
+			shown := *tool
+			shown.Name = v.naming(u.name, tool.Name)
+			claim(tools, shown.Name, item[mcp.Tool]{u, tool.Name, &shown})
+		}
+		if v.grants != nil {
+			continue // an agent is granted tools, and nothing else
+		}
+		for _, prompt := range f.prompts {
+			shown := *prompt
+			shown.Name = v.naming(u.name, prompt.Name)
+			claim(prompts, shown.Name, item[mcp.Prompt]{u, prompt.Name, &shown})
+		}
+		for _, resource := range f.resources {
+			claim(resources, resource.URI, item[mcp.Resource]{u, resource.URI, resource})
+		}
+		for _, template := range f.templates {
+			claim(templates, template.URITemplate, item[mcp.ResourceTemplate]{u, template.URITemplate, template})
+		}
+	}
+	v.tools.fill(tools, v.log)
+	v.prompts.fill(prompts, v.log)
+	v.resources.fill(resources, v.log)
+	v.templates.fill(templates, v.log)
+}
+
+// close ends the sessions of the view's clients.
+func (v *view) close() {
+	var closing sync.WaitGroup
+	for session := range v.server.Sessions() {
+		closing.Go(func() { _ = session.Close() })
+	}
+	closing.Wait()
+}

@@ -1,0 +1,320 @@
+// Package launch is the one sanctioned way to start a plugin. Each launch is a
+// new instance: recorded before it is spawned, stamped, given nothing but what
+// it was configured to have, and ended whole.
+package launch
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"strconv"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/google/uuid"
+	"github.com/hashicorp/go-hclog"
+	"github.com/hashicorp/go-plugin"
+	goplugin "github.com/hashicorp/go-plugin/runner"
+	"google.golang.org/grpc"
+
+	"github.com/plughost/plughost/host/internal/installation"
+	"github.com/plughost/plughost/host/internal/registry"
+	"github.com/plughost/plughost/probes"
+	"github.com/plughost/plughost/shared"
+	"github.com/plughost/plughost/shared/marker"
+	plughostv1 "github.com/plughost/plughost/shared/proto/plughost/v1"
+)
+
+// abortGrace is what a plugin that failed to start gets between SIGTERM and
+// SIGKILL: it has nothing to finish.
+const abortGrace = 200 * time.Millisecond
+
+// Spec says what to launch.
+type Spec struct {
+	// Kind and Name are the service's.
+	Kind marker.Kind
+	Name string
+	// Path is the executable, absolute; Args are its arguments with the name
+	// that it is called by first, as in exec.Cmd.
+	Path string
+	Args []string
+	// Dir is the working directory.
+	Dir string
+	// Env is the environment, as Environment makes it.
+	Env []string
+	// Port is the TCP port that the plugin serves on, or 0.
+	Port int
+	// ReadyTimeout bounds the time from the spawn to the plugin's answer to
+	// its first question.
+	ReadyTimeout time.Duration
+	// Output takes what the plugin writes.
+	Output Output
+}
+
+// Launcher launches the instances of one installation.
+type Launcher struct {
+	Installation *installation.Installation
+	Keys         *installation.Keys
+	Registry     *registry.Registry
+	Spawner      *Spawner
+	// OutliveHost switches off, for tests, all by which a child learns that
+	// the host died, so that orphans stay as they do on a system without a
+	// death signal and with plugins that do not watch the lifeline.
+	OutliveHost bool
+
+	live sync.Map // of the instances that may have processes: id -> struct{}
+}
+
+// Live reports whether an instance was launched by this launcher and not yet
+// ended.
+func (l *Launcher) Live(instance string) bool {
+	_, ok := l.live.Load(instance)
+	return ok
+}
+
+// Launch starts a new instance and returns when it is ready. If it cannot be
+// made ready, in time or before ctx ends, nothing is left of it when Launch
+// returns, unless the error wraps a *probes.SurvivorsError.
+func (l *Launcher) Launch(ctx context.Context, spec Spec) (*Instance, error) {
+	ctx, cancel := context.WithTimeoutCause(ctx, spec.ReadyTimeout,
+		fmt.Errorf("it was not ready within %v", spec.ReadyTimeout))
+	defer cancel()
+
+	inst, err := l.prepare(spec)
+	if err != nil {
+		return nil, err
+	}
+	if err := inst.start(ctx, spec); err != nil {
+		err = inst.explain(ctx, err)
+		// Whatever ended the start must not keep us from ending the plugin.
+		_, stopErr := inst.end(context.WithoutCancel(ctx), abortGrace)
+		return nil, errors.Join(err, stopErr)
+	}
+	return inst, nil
+}
+
+// prepare makes all that an instance needs, and records the intent, last.
+func (l *Launcher) prepare(spec Spec) (*Instance, error) {
+	id, err := uuid.NewV7()
+	if err != nil {
+		return nil, fmt.Errorf("cannot make an instance id: %w", err)
+	}
+	inst := &Instance{
+		launcher: l,
+		record: registry.Record{
+			Identity: marker.Identity{
+				Kind:         spec.Kind,
+				Service:      spec.Name,
+				Installation: l.Installation.ID,
+				Instance:     id.String(),
+			},
+			Path:     spec.Path,
+			Port:     spec.Port,
+			Intended: time.Now().UTC(),
+		},
+		runner: newRunner(),
+		tail:   &tail{},
+	}
+	if inst.dir, err = l.Installation.MakeInstanceDir(inst.ID()); err != nil {
+		return nil, err
+	}
+	if err := l.Keys.WriteInstanceFiles(inst.dir, inst.ID()); err != nil {
+		return nil, errors.Join(err, os.RemoveAll(inst.dir))
+	}
+	if err := l.Registry.Put(inst.record); err != nil {
+		return nil, errors.Join(err, os.RemoveAll(inst.dir))
+	}
+	l.live.Store(inst.ID(), struct{}{})
+	return inst, nil
+}
+
+// Instance is one launch of a service.
+type Instance struct {
+	launcher *Launcher
+	record   registry.Record
+	dir      string
+	runner   *runner
+	client   *plugin.Client
+	conn     *grpc.ClientConn
+	describe *plughostv1.DescribeResponse
+	tail     *tail
+
+	ending    sync.Mutex
+	ended     bool
+	endResult probes.Result
+}
+
+// ID is the instance's UUID.
+func (i *Instance) ID() string { return i.record.Identity.Instance }
+
+// PID is the plugin's process, the leader of its group.
+func (i *Instance) PID() int { return i.record.PID }
+
+// Record is what the registry has of the instance.
+func (i *Instance) Record() registry.Record { return i.record }
+
+// Conn is the connection to the plugin. It is closed by Stop.
+func (i *Instance) Conn() *grpc.ClientConn { return i.conn }
+
+// Describe is what the plugin says of itself.
+func (i *Instance) Describe() *plughostv1.DescribeResponse { return i.describe }
+
+// Exited is closed when the plugin's process has ended. Others of the instance
+// may live on: Stop ends them.
+func (i *Instance) Exited() <-chan struct{} { return i.runner.exited }
+
+// ExitError says how the process ended, once Exited is closed: nil for status
+// 0, else an *exec.ExitError.
+func (i *Instance) ExitError() error {
+	select {
+	case <-i.runner.exited:
+		return i.runner.waitErr
+	default:
+		return nil
+	}
+}
+
+// LastWords are the last lines that the plugin wrote, for a message about its
+// end.
+func (i *Instance) LastWords() string { return i.tail.String() }
+
+// start spawns the plugin, shakes hands and asks it what it is.
+func (i *Instance) start(ctx context.Context, spec Spec) error {
+	i.client = plugin.NewClient(&plugin.ClientConfig{
+		HandshakeConfig:  shared.Handshake(),
+		Plugins:          shared.Plugins(),
+		AllowedProtocols: []plugin.Protocol{plugin.ProtocolGRPC},
+		TLSConfig:        i.launcher.Keys.ClientTLS(i.ID()),
+		SkipHostEnv:      true,
+		UnixSocketConfig: &plugin.UnixSocketConfig{TempDir: i.dir},
+		// The bound is ctx's; go-plugin's own must not come first.
+		StartTimeout: spec.ReadyTimeout + time.Hour,
+		Logger:       hclog.NewNullLogger(),
+		SyncStdout:   &lineWriter{stream: Stdout, output: i.output(spec.Output)},
+		SyncStderr:   &lineWriter{stream: Stderr, output: i.output(spec.Output)},
+		RunnerFunc: func(_ hclog.Logger, cmd *exec.Cmd, _ string) (goplugin.Runner, error) {
+			i.setUpRunner(spec, cmd.Env)
+			return i.runner, nil
+		},
+	})
+	// go-plugin holds its lock for the whole start and takes no context:
+	// ending the process is what aborts it.
+	started := make(chan struct{})
+	defer close(started)
+	go func() {
+		select {
+		case <-ctx.Done():
+			i.runner.abort()
+		case <-started:
+		}
+	}()
+	protocol, err := i.client.Client()
+	if err != nil {
+		return err
+	}
+	raw, err := protocol.Dispense(shared.PluginName)
+	if err != nil {
+		return err
+	}
+	i.conn = raw.(*grpc.ClientConn)
+	// go-plugin reports no failure of TLS; the first call does.
+	i.describe, err = plughostv1.NewPluginClient(i.conn).Describe(ctx, &plughostv1.DescribeRequest{})
+	if err != nil {
+		return fmt.Errorf("it does not answer: %w", err)
+	}
+	return i.checkKind(spec.Kind)
+}
+
+// setUpRunner gives the runner its command. pluginEnv is what go-plugin wants
+// the child to have.
+func (i *Instance) setUpRunner(spec Spec, pluginEnv []string) {
+	env := append([]string{}, spec.Env...)
+	env = append(env, pluginEnv...)
+	// go-plugin would have the socket in a directory below, for which there is
+	// less room in a socket's address.
+	env = append(env, plugin.EnvUnixSocketDir+"="+i.dir, shared.EnvInstanceDir+"="+i.dir)
+	if spec.Port != 0 {
+		env = append(env, shared.EnvPort+"="+strconv.Itoa(spec.Port))
+	}
+	if !i.launcher.OutliveHost {
+		env = append(env, shared.EnvLifeline+"="+strconv.Itoa(lifelineFD))
+	}
+	// Last, since the last of two values wins.
+	env = append(env, i.record.Identity.Environ()...)
+
+	r := i.runner
+	r.spawner = i.launcher.Spawner
+	r.cmd = &exec.Cmd{Path: spec.Path, Args: spec.Args, Dir: spec.Dir, Env: env}
+	r.dieWithHost = !i.launcher.OutliveHost
+	r.instanceDir = i.dir
+	r.output = i.output(spec.Output)
+	r.spawned = func(birth probes.Birth) error {
+		i.record.PID, i.record.Birth = birth.PID, birth
+		return i.launcher.Registry.Put(i.record)
+	}
+}
+
+func (i *Instance) output(next Output) Output {
+	return func(stream Stream, line []byte) {
+		i.tail.add(line)
+		next(stream, line)
+	}
+}
+
+func (i *Instance) checkKind(want marker.Kind) error {
+	got := kindOf(i.describe.GetKind())
+	if got == want {
+		return nil
+	}
+	return fmt.Errorf("the plugin is of kind %q, and the service of kind %q: write service %q %q",
+		got, want, got, i.record.Identity.Service)
+}
+
+func kindOf(kind plughostv1.Kind) marker.Kind {
+	switch kind {
+	case plughostv1.Kind_KIND_MCP:
+		return marker.KindMCP
+	case plughostv1.Kind_KIND_AGENT:
+		return marker.KindAgent
+	default:
+		return "unknown"
+	}
+}
+
+// explain turns the error of a failed start into one that says what the plugin
+// did, in whose words go-plugin's would not be understood.
+func (i *Instance) explain(ctx context.Context, err error) error {
+	r := i.runner
+	if r.held() == nil {
+		return err // it was never spawned
+	}
+	if cause := context.Cause(ctx); cause != nil {
+		err = cause
+	} else {
+		select {
+		case <-r.exited:
+			<-r.drained
+			err = fmt.Errorf("it ended before it was ready: %s", ExitText(r.waitErr))
+		default:
+		}
+	}
+	if words := i.LastWords(); words != "" {
+		return fmt.Errorf("%w; its last output was:\n%s", err, indent(words))
+	}
+	return err
+}
+
+// ExitText says how a process ended, for people.
+func ExitText(waitErr error) string {
+	if waitErr == nil {
+		return "exit status 0"
+	}
+	return waitErr.Error()
+}
+
+func indent(text string) string {
+	return "  " + strings.ReplaceAll(text, "\n", "\n  ")
+}

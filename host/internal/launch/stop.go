@@ -1,0 +1,94 @@
+package launch
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"time"
+
+	"github.com/plughost/plughost/probes"
+	plughostv1 "github.com/plughost/plughost/shared/proto/plughost/v1"
+)
+
+// termGrace is what a plugin gets at the least between SIGTERM and SIGKILL,
+// even if draining took its whole grace.
+const termGrace = 500 * time.Millisecond
+
+// Stop ends the whole instance: it has the plugin finish what it has begun,
+// within grace, then ends its process, its group and every process that still
+// carries its marker. When it returns nil nothing is left and the instance is
+// out of the registry. If ctx ends the rest is done without grace. After an
+// error, such as a *probes.SurvivorsError, it may be called again.
+func (i *Instance) Stop(ctx context.Context, grace time.Duration) (probes.Result, error) {
+	deadline := time.Now().Add(grace)
+	i.drain(ctx, grace)
+	return i.end(ctx, max(time.Until(deadline), min(grace, termGrace)))
+}
+
+// drain is a request: whatever comes of it, the signals follow.
+func (i *Instance) drain(ctx context.Context, grace time.Duration) {
+	ctx, cancel := context.WithTimeout(ctx, grace)
+	defer cancel()
+	go func() {
+		select {
+		case <-i.Exited():
+			cancel()
+		case <-ctx.Done():
+		}
+	}()
+	_, _ = plughostv1.NewPluginClient(i.conn).Drain(ctx, &plughostv1.DrainRequest{})
+}
+
+// end is Stop without the drain; also for an instance that never got ready.
+func (i *Instance) end(ctx context.Context, grace time.Duration) (probes.Result, error) {
+	i.ending.Lock()
+	defer i.ending.Unlock()
+	if i.ended {
+		return i.endResult, nil
+	}
+	result, err := i.endProcesses(ctx, grace)
+	if err != nil {
+		return result, err
+	}
+	if err := i.cleanUp(); err != nil {
+		return result, err
+	}
+	i.ended, i.endResult = true, result
+	i.launcher.live.Delete(i.ID())
+	return result, nil
+}
+
+func (i *Instance) endProcesses(ctx context.Context, grace time.Duration) (probes.Result, error) {
+	process := i.runner.held()
+	if process == nil {
+		// Never spawned, or spawned and lost hold of: the marker tells.
+		return probes.Sweep(ctx, probes.Filter{Instance: i.ID()}, grace)
+	}
+	result, err := probes.StopHeld(ctx, process, probes.Record{
+		PID:      i.record.PID,
+		Birth:    i.record.Birth,
+		Identity: i.record.Identity,
+		Group:    true,
+	}, grace)
+	if err != nil {
+		return result, fmt.Errorf("cannot end instance %s: %w", i.ID(), err)
+	}
+	return result, nil
+}
+
+// cleanUp frees what belonged to the instance, once nothing of it lives.
+func (i *Instance) cleanUp() error {
+	if process := i.runner.held(); process != nil {
+		<-i.runner.drained // bounded: its pipes are closed after its exit
+		_ = i.runner.lifeline.Close()
+		// The process is gone, so this only closes the connection and ends
+		// go-plugin's goroutines.
+		i.client.Kill()
+		_ = process.Close()
+	}
+	return errors.Join(
+		os.RemoveAll(i.dir),
+		i.launcher.Registry.Remove(i.ID()),
+	)
+}

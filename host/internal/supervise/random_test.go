@@ -1,0 +1,172 @@
+package supervise
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"slices"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/plughost/plughost/host/internal/config"
+)
+
+// TestWhateverHappens makes random requests of random services whose instances
+// start, fail, hang, end and survive at random. The world checks at every
+// transition that it is allowed and that there is at most one instance; here
+// it is checked that every request gets exactly one answer, that an answer
+// keeps what it says, and that nothing is left at the end.
+func TestWhateverHappens(t *testing.T) {
+	seeds := uint64(300)
+	if testing.Short() {
+		seeds = 30
+	}
+	for seed := range seeds {
+		t.Run(fmt.Sprint(seed), func(t *testing.T) {
+			in(t, func(t *testing.T) { chaos(t, rand.New(rand.NewPCG(seed, 0))) })
+		})
+	}
+}
+
+func chaos(t *testing.T, random *rand.Rand) {
+	// Each depends on some of those before it, listed in any order.
+	var services []config.Service
+	var names []string
+	for i := range 2 + random.IntN(5) {
+		name := string(rune('a' + i))
+		s := svc(name)
+		for _, other := range names {
+			if random.IntN(3) == 0 {
+				s.DependsOn = append(s.DependsOn, ref(other))
+			}
+		}
+		s.Restart.Policy = []string{config.RestartAlways, config.RestartOnFailure, config.RestartNever}[random.IntN(3)]
+		s.Restart.Limit = random.IntN(4)
+		names = append(names, name)
+		services = append(services, s)
+	}
+	random.Shuffle(len(services), func(i, j int) { services[i], services[j] = services[j], services[i] })
+	w := newWorld(t, services...)
+
+	var requests []*request
+	pick := func() string { return names[random.IntN(len(names))] }
+	for range 150 {
+		switch random.IntN(10) {
+		case 0:
+			w.StartAll()
+		case 1, 2:
+			requests = append(requests, w.askStart(pick()))
+		case 3:
+			requests = append(requests, w.askStop(pick()))
+		case 4:
+			requests = append(requests, w.askRestart(pick()))
+		case 5:
+			w.mu.Lock()
+			f := w.current[ref(pick())]
+			w.mu.Unlock()
+			if f != nil {
+				f.exit([]error{nil, errors.New("signal: killed")}[random.IntN(2)])
+			}
+		case 6:
+			w.let(pick(), randomPlan(random))
+		default:
+			time.Sleep(time.Duration(random.IntN(2000)) * time.Millisecond)
+		}
+		if random.IntN(2) == 0 {
+			synctest.Wait()
+		}
+	}
+
+	// The end, perhaps in a hurry, with more requests on top.
+	hurry, cancel := context.WithTimeout(t.Context(), time.Duration(random.IntN(100))*time.Second)
+	defer cancel()
+	ended := make(chan error, 1)
+	go func() { ended <- w.StopAll(hurry) }()
+	for range 10 {
+		requests = append(requests, w.ask([]func(*service, chan<- error){
+			(*service).startAsked, (*service).stopAsked, (*service).restartAsked,
+		}[random.IntN(3)], pick()))
+	}
+	<-ended
+	synctest.Wait()
+	for i, r := range requests {
+		if n := len(r.answer); n != 1 {
+			t.Errorf("request %d of %d got %d answers", i+1, len(requests), n)
+		}
+	}
+	for _, s := range w.Statuses() {
+		if s.State != Stopped && s.State != Failed {
+			t.Errorf("%s is %s after StopAll", s.Service, s.State)
+		}
+	}
+	w.events()
+	time.Sleep(time.Hour)
+	if events := w.events(); len(events) > 0 {
+		t.Errorf("it went on after StopAll: %v", events)
+	}
+}
+
+// randomPlan is how instances behave from now on; more often well than not.
+func randomPlan(random *rand.Rand) plan {
+	var p plan
+	takes := time.Duration(random.IntN(3000)) * time.Millisecond
+	switch random.IntN(8) {
+	case 0:
+		p.launch = fails
+	case 1:
+		p.launch = hang
+	case 2: // an abort comes too late
+		p.launch = func(context.Context) (bool, error) {
+			time.Sleep(takes)
+			return true, nil
+		}
+	case 3: // something is left of the start
+		p.launch = func(ctx context.Context) (bool, error) { return true, errors.Join(pause(ctx, takes), survivor(1)) }
+	}
+	switch random.IntN(6) {
+	case 0, 1:
+		p.stop = func(ctx context.Context, grace time.Duration) error {
+			_ = pause(ctx, min(takes, grace))
+			return nil
+		}
+	case 2:
+		p.stop = func(ctx context.Context, grace time.Duration) error {
+			_ = pause(ctx, min(takes, grace))
+			return survivor(2)
+		}
+	}
+	return p
+}
+
+// TestAnAnsweredStopLeavesNothing stops at random moments and looks at once.
+func TestAnAnsweredStopLeavesNothing(t *testing.T) {
+	for seed := range uint64(100) {
+		in(t, func(t *testing.T) {
+			random := rand.New(rand.NewPCG(seed, 1))
+			w := newWorld(t, svc("a"), svc("b", "a"))
+			for range 20 {
+				name := []string{"a", "b"}[random.IntN(2)]
+				p := randomPlan(random)
+				if p.launch != nil && slices.Contains([]int{0, 1}, random.IntN(3)) {
+					p.launch = nil
+				}
+				w.let(name, p)
+				w.askStart(name)
+				time.Sleep(time.Duration(random.IntN(200)) * time.Millisecond)
+				if random.IntN(3) == 0 {
+					w.askRestart(name)
+				}
+				err := w.Stop(t.Context(), ref(name))
+				w.mu.Lock()
+				if n := w.live[ref(name)]; err == nil && n != 0 {
+					t.Errorf("seed %d: the stop of %s was answered, and %d instances live", seed, name, n)
+				} else if err != nil && n == 0 {
+					t.Errorf("seed %d: the stop of %s failed (%v), and nothing is left", seed, name, err)
+				}
+				w.mu.Unlock()
+			}
+		})
+	}
+}

@@ -1,0 +1,397 @@
+package supervise
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os/exec"
+	"time"
+
+	"github.com/plughost/plughost/host/internal/config"
+	"github.com/plughost/plughost/probes"
+)
+
+// service is the state machine of one service. Its methods are called by the
+// manager's loop alone, one for each event.
+type service struct {
+	m    *Manager
+	conf config.Service
+
+	state State
+	since time.Time
+	cause string
+	err   error // the last failure
+
+	wanted  bool // whether it should run
+	starts  int  // also tells a late retry from a current one
+	history history
+	nextTry time.Time
+	retry   *time.Timer        // in backoff
+	abort   context.CancelFunc // while starting
+	running Instance           // what is or may be left of; from ready until all is gone
+	readyAt time.Time
+	exit    *exit // how the instance that is being ended came to its end by itself
+	lost    error // names survivors that there is no instance to end by
+	onUp    []chan<- error
+	onDown  []chan<- error
+}
+
+// exit is how an instance ended by itself.
+type exit struct {
+	err      error
+	status   int // -1: by a signal, or without one
+	readyFor time.Duration
+}
+
+// startAsked makes the service run if it does not, forgetting past failures.
+// done gets nil when it is ready, or why it is not.
+func (s *service) startAsked(done chan<- error) {
+	s.onUp = append(s.onUp, done)
+	s.wanted = true
+	s.err = nil
+	s.history = history{}
+	switch s.state {
+	case Ready:
+		s.settleUp(nil)
+	case Stopped, Failed, Backoff:
+		s.begin("start was asked")
+	case Waiting:
+		s.settleHopeless()
+	case Starting:
+		// It is on its way.
+	case Stopping:
+		// It starts as soon as the old instance is gone, however that ended.
+		s.exit = nil
+	}
+}
+
+// stopAsked ends the service. done gets nil when nothing of it is left.
+func (s *service) stopAsked(done chan<- error) {
+	s.onDown = append(s.onDown, done)
+	s.wanted = false
+	s.settleUp(s.stoppedError())
+	switch s.state {
+	case Starting:
+		s.abort()
+		s.enter(Stopping, "stop was asked during its start")
+	case Ready:
+		s.end("stop was asked")
+	case Stopping:
+		// The one under way is enough.
+	case Failed, Waiting, Backoff:
+		if s.running != nil {
+			s.end("stop was asked again")
+			return
+		}
+		s.stop("stop was asked")
+	case Stopped:
+		s.settleDown(s.lost)
+	}
+}
+
+// stop is the end of a service of which nothing is left.
+func (s *service) stop(cause string) {
+	s.stopRetry()
+	s.settleUp(s.stoppedError())
+	s.settleDown(s.lost)
+	s.enter(Stopped, cause)
+}
+
+// stoppedError is the answer to those who wanted a service to run that was
+// stopped instead.
+func (s *service) stoppedError() error {
+	if s.m.closing {
+		return ErrShuttingDown
+	}
+	return fmt.Errorf("service %s was stopped by request", s.conf.Ref())
+}
+
+// restartAsked replaces the instance. One that is only just starting is new
+// enough.
+func (s *service) restartAsked(done chan<- error) {
+	if s.state != Ready {
+		s.startAsked(done)
+		return
+	}
+	s.onUp = append(s.onUp, done)
+	s.wanted = true
+	s.err = nil
+	s.history = history{}
+	s.end("restart was asked")
+}
+
+// begin launches the service, or has it wait for its dependencies.
+func (s *service) begin(cause string) {
+	s.stopRetry()
+	if !s.wanted {
+		s.stop("it is no longer wanted")
+		return
+	}
+	if s.running != nil {
+		// What an earlier stop could not end must go first.
+		s.end(cause)
+		return
+	}
+	if missing := s.m.missingDependency(s); missing != nil {
+		if s.state != Waiting {
+			s.enter(Waiting, waitsFor(missing))
+		}
+		s.settleHopeless()
+		return
+	}
+	ctx, cancel := context.WithCancel(context.Background())
+	s.abort = cancel
+	s.starts++
+	s.enter(Starting, cause)
+	go func() {
+		instance, err := s.m.start(ctx, s.conf)
+		cancel()
+		s.m.send(launchedEvent{s, instance, err})
+	}()
+}
+
+func waitsFor(dependency *service) string {
+	return fmt.Sprintf("waits for %s, which is %s", dependency.conf.Ref(), dependency.state)
+}
+
+// settleHopeless answers those who want a waiting service to run, if what it
+// waits for will not come by itself. It waits on.
+func (s *service) settleHopeless() {
+	if blocker := s.m.blocker(s); blocker != nil {
+		s.settleUp(fmt.Errorf("service %s %s", s.conf.Ref(), waitsFor(blocker)))
+	}
+}
+
+// launched is the result of a launch.
+func (s *service) launched(instance Instance, err error) {
+	if err != nil {
+		s.notLaunched(instance, fmt.Errorf("cannot start service %s: %w", s.conf.Ref(), err))
+		return
+	}
+	s.running = instance
+	switch s.state {
+	case Stopping: // the abort came too late
+		s.endInstance()
+	default:
+		s.readyAt = time.Now()
+		s.watch(instance)
+		s.enter(Ready, "it answers")
+		s.settleUp(nil)
+		s.m.dependencyReady(s)
+	}
+}
+
+// notLaunched is the failure of a launch. instance is not nil if something is
+// left of it.
+func (s *service) notLaunched(instance Instance, err error) {
+	switch {
+	case instance != nil:
+		s.running = instance
+		s.giveUp(err)
+	case survivors(err):
+		s.lost = err
+		s.giveUp(err)
+	case s.state == Stopping: // it was aborted
+		s.gone()
+	default:
+		s.failedWith(exit{err: err, status: statusOf(err)})
+	}
+}
+
+// watch reports the instance's end by itself.
+func (s *service) watch(instance Instance) {
+	go func() {
+		<-instance.Exited()
+		s.m.send(exitedEvent{s, instance})
+	}()
+}
+
+// exited is the end of the plugin's process, asked for or not.
+func (s *service) exited(instance Instance) {
+	if s.state != Ready || s.running != instance {
+		return // it is being stopped
+	}
+	waitErr := instance.ExitError()
+	text := "exit status 0"
+	if waitErr != nil {
+		text = waitErr.Error()
+	}
+	err := fmt.Errorf("service %s ended: %s", s.conf.Ref(), text)
+	s.exit = &exit{err: err, status: statusOf(waitErr), readyFor: time.Since(s.readyAt)}
+	// Others of the instance may live on.
+	s.end("its process ended: " + text)
+}
+
+// end has what is left of the instance ended.
+func (s *service) end(cause string) {
+	s.enter(Stopping, cause)
+	s.endInstance()
+}
+
+func (s *service) endInstance() {
+	instance, grace, ctx := s.running, s.conf.StopGrace, s.m.stopping
+	go func() {
+		_, err := instance.Stop(ctx, grace)
+		s.m.send(endedEvent{s, err})
+	}()
+}
+
+// ended is the end of all that belonged to the instance or, with an error, the
+// news that something survived.
+func (s *service) ended(err error) {
+	if err != nil {
+		s.exit = nil
+		s.giveUp(fmt.Errorf("cannot stop service %s: %w", s.conf.Ref(), err))
+		return
+	}
+	s.gone()
+}
+
+// gone says what comes when nothing of the instance is left.
+func (s *service) gone() {
+	exit := s.exit
+	s.running, s.exit = nil, nil
+	s.settleDown(s.lost) // also if a start was asked meanwhile
+	switch {
+	case exit != nil && s.wanted:
+		s.failedWith(*exit)
+	case s.wanted:
+		s.begin("start was asked, and the instance before is gone")
+	default:
+		s.stop("it was stopped")
+	}
+}
+
+// failedWith asks the restart policy what comes after a failure of which
+// nothing is left.
+func (s *service) failedWith(e exit) {
+	s.err = e.err
+	if !s.wanted {
+		s.stop("it is no longer wanted")
+		return
+	}
+	if !applies(s.conf.Restart.Policy, e.status) {
+		if e.status == 0 {
+			s.wanted, s.err = false, nil
+			s.settleUp(fmt.Errorf("service %s ended by itself", s.conf.Ref()))
+			s.stop("it ended by itself, and restart.policy is " + s.conf.Restart.Policy)
+			return
+		}
+		s.giveUp(e.err)
+		return
+	}
+	now := time.Now()
+	decision := s.history.next(s.conf.Restart, now, e.readyFor, s.m.random())
+	if !decision.retry {
+		s.giveUp(fmt.Errorf("gave up after %d failures within %v, the last: %w",
+			s.conf.Restart.Limit+1, s.conf.Restart.Within, e.err))
+		return
+	}
+	s.nextTry = now.Add(decision.delay)
+	launch := s.starts
+	s.retry = time.AfterFunc(decision.delay, func() { s.m.send(retryEvent{s, launch}) })
+	s.enter(Backoff, e.err.Error())
+	s.settleUp(fmt.Errorf("%w; the next try is in %v", e.err, decision.delay.Round(time.Millisecond)))
+}
+
+// giveUp is a failure after which only a request starts the service again.
+func (s *service) giveUp(err error) {
+	s.wanted, s.err = false, err
+	s.settleUp(err)
+	s.settleDown(err) // those who stop it wait only if something is left
+	s.enter(Failed, err.Error())
+}
+
+// retryDue is the end of the delay after a failure.
+func (s *service) retryDue(launch int) {
+	if s.state == Backoff && launch == s.starts {
+		s.begin("its delay is over")
+	}
+}
+
+// dependencyReady is news for a service that waits.
+func (s *service) dependencyReady() {
+	if s.state == Waiting {
+		s.begin("its dependencies are ready")
+	}
+}
+
+func (s *service) stopRetry() {
+	if s.retry != nil {
+		s.retry.Stop()
+		s.retry = nil
+	}
+	s.nextTry = time.Time{}
+}
+
+// enter changes the state and tells whoever watches.
+func (s *service) enter(state State, cause string) {
+	from := s.state
+	s.state, s.since, s.cause = state, time.Now(), cause
+	change := Change{Status: s.status(), From: from}
+	if state == Ready {
+		change.Running = s.running
+	}
+	s.m.notify(change)
+	if s.atRest() {
+		s.m.atRest()
+	}
+}
+
+// atRest reports whether nothing of the service runs, nor will by itself.
+func (s *service) atRest() bool {
+	return s.state == Stopped || s.state == Failed
+}
+
+func (s *service) settleUp(err error)   { settle(&s.onUp, err) }
+func (s *service) settleDown(err error) { settle(&s.onDown, err) }
+
+// settle answers all who wait; each has room for its one answer.
+func settle(waiting *[]chan<- error, err error) {
+	for _, done := range *waiting {
+		done <- err
+	}
+	*waiting = nil
+}
+
+func (s *service) status() Status {
+	status := Status{
+		Service:  s.conf.Ref(),
+		State:    s.state,
+		Since:    s.since,
+		Cause:    s.cause,
+		Port:     s.conf.Port,
+		Restarts: max(0, s.starts-1),
+		NextTry:  s.nextTry,
+	}
+	if s.running != nil {
+		status.Instance, status.PID = s.running.ID(), s.running.PID()
+	}
+	if missing := s.m.missingDependency(s); missing != nil && s.state == Waiting {
+		status.Cause = waitsFor(missing)
+	}
+	if s.err != nil {
+		status.LastError = s.err.Error()
+	}
+	return status
+}
+
+// statusOf is the exit status behind an error: of a wait, or of a launch that
+// ended with the process.
+func statusOf(err error) int {
+	var exitErr *exec.ExitError
+	switch {
+	case err == nil:
+		return 0
+	case errors.As(err, &exitErr):
+		return exitErr.ExitCode()
+	default:
+		return -1
+	}
+}
+
+// survivors reports whether err says that processes could not be ended.
+func survivors(err error) bool {
+	var alive *probes.SurvivorsError
+	return errors.As(err, &alive)
+}

@@ -1,0 +1,73 @@
+package supervise
+
+import (
+	"time"
+
+	"github.com/plughost/plughost/host/internal/config"
+)
+
+// State is where a service is in its life.
+//
+//	state     event                              next state
+//	-----     -----                              ----------
+//	stopped   start asked                        begins
+//	waiting   the last dependency is ready       starting
+//	          stop asked                         stopped
+//	starting  the instance is ready              ready
+//	          the launch failed                  by the policy
+//	          stop asked                         stopping
+//	ready     its process ended                  stopping
+//	          stop or restart asked              stopping
+//	stopping  all gone, after a stop             stopped
+//	          all gone, and a start is wanted    begins
+//	          all gone, after it ended itself    by the policy
+//	          something is left                  failed
+//	backoff   the delay is over, start asked     begins
+//	          stop asked                         stopped
+//	failed    start asked, nothing is left       begins
+//	          stop asked, nothing is left        stopped
+//	          either, something is left          stopping
+//
+// To begin is starting, or waiting as long as a dependency is not ready. The
+// restart policy chooses between backoff and failed, or stopped after an exit
+// that needs no restart. While the host ends, whatever would start or try
+// again is stopped instead.
+type State string
+
+// The states of a service.
+const (
+	Waiting  State = "waiting"  // it is wanted, and a dependency is not ready
+	Starting State = "starting" // an instance is being launched
+	Ready    State = "ready"    // the instance answers
+	Stopping State = "stopping" // what is left of the instance is being ended
+	Backoff  State = "backoff"  // it failed, and is started again after a delay
+	Stopped  State = "stopped"  // nothing of it runs, and nobody wants it to
+	Failed   State = "failed"   // it failed, and is not started again by itself
+)
+
+// Status is a service's state as others see it.
+type Status struct {
+	Service config.Ref `json:"service"`
+	State   State      `json:"state"`
+	// Since is when it came into this state.
+	Since time.Time `json:"since"`
+	// Cause says why, for people; while it waits, for what.
+	Cause    string `json:"cause,omitempty"`
+	Instance string `json:"instance,omitempty"`
+	PID      int    `json:"pid,omitempty"`
+	Port     int    `json:"port,omitempty"`
+	// Restarts counts the starts after the first.
+	Restarts int `json:"restarts"`
+	// NextTry is when a service in backoff is started again.
+	NextTry time.Time `json:"nextTry,omitzero"`
+	// LastError is the last failure, kept until the next start that was asked.
+	LastError string `json:"lastError,omitempty"`
+}
+
+// Change is a transition of a service.
+type Change struct {
+	Status
+	From State
+	// Running is the instance, while the service is ready.
+	Running Instance
+}

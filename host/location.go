@@ -1,0 +1,79 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"runtime"
+
+	"github.com/plughost/plughost/host/internal/control"
+	"github.com/plughost/plughost/host/internal/installation"
+)
+
+// envStateDir names the state directory for those who do not give the flag.
+const envStateDir = "PLUGHOST_STATE_DIR"
+
+// location says which installation a command is about.
+type location struct {
+	stateDir string // as given by the flag
+}
+
+// dir is the state directory: the flag's, the configuration's (for commands
+// that read one), the environment's, or the default.
+func (l *location) dir(configured string) string {
+	for _, dir := range []string{l.stateDir, configured, os.Getenv(envStateDir)} {
+		if dir != "" {
+			return dir
+		}
+	}
+	return defaultStateDir()
+}
+
+// defaultStateDir is where the operating system keeps the state of services
+// for root, and of programs for everybody else.
+func defaultStateDir() string {
+	if runtime.GOOS != "windows" && os.Geteuid() == 0 {
+		return "/var/lib/plughost"
+	}
+	if dir := os.Getenv("XDG_STATE_HOME"); dir != "" {
+		return filepath.Join(dir, "plughost")
+	}
+	if runtime.GOOS == "windows" || runtime.GOOS == "darwin" {
+		if dir, err := os.UserConfigDir(); err == nil {
+			return filepath.Join(dir, "plughost")
+		}
+	}
+	home, err := os.UserHomeDir()
+	if err != nil {
+		return filepath.Join(os.TempDir(), "plughost-state")
+	}
+	return filepath.Join(home, ".local", "state", "plughost")
+}
+
+// installation finds the installation of a command that is not the host.
+func (l *location) installation() (installation.Paths, error) {
+	paths, err := installation.Find(l.dir(""))
+	var missing *installation.NotFoundError
+	if errors.As(err, &missing) {
+		return paths, fmt.Errorf("%w: start one with 'plughost run --config FILE', or name another directory with --state-dir", err)
+	}
+	return paths, err
+}
+
+// client connects to the running host.
+func (l *location) client() (*control.Client, error) {
+	paths, err := l.installation()
+	if err != nil {
+		return nil, err
+	}
+	return control.NewClient(paths.ControlSocket()), nil
+}
+
+// explain says what to do about an error of the client.
+func (l *location) explain(err error) error {
+	if errors.Is(err, control.ErrNoHost) {
+		return fmt.Errorf("no host is running on %s: start one with 'plughost run --config FILE', or name another directory with --state-dir", l.dir(""))
+	}
+	return err
+}

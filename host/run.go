@@ -1,0 +1,92 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"os/signal"
+	"syscall"
+
+	"github.com/hashicorp/go-hclog"
+	"github.com/spf13/cobra"
+
+	"github.com/plughost/plughost/host/internal/installation"
+	"github.com/plughost/plughost/host/internal/launch"
+)
+
+func newRunCommand(at *location) *cobra.Command {
+	var paths []string
+	var outliveHost bool
+	cmd := &cobra.Command{
+		Use:   "run",
+		Short: "Run the host in the foreground",
+		Long: `Run the host in the foreground until it gets SIGTERM or SIGINT. It then stops
+all services, dependants first; a second signal takes the grace from them.`,
+		Example: "  plughost run --config services.hcl",
+		Args:    cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			return run(cmd.Context(), at, paths, outliveHost)
+		},
+	}
+	addConfigFlag(cmd, &paths)
+	cmd.Flags().BoolVar(&outliveHost, "test-outlive-host", false, "for tests: let children outlive a host that dies")
+	_ = cmd.Flags().MarkHidden("test-outlive-host")
+	return cmd
+}
+
+func run(ctx context.Context, at *location, paths []string, outliveHost bool) error {
+	conf, err := loadConfig(paths)
+	if err != nil {
+		return err
+	}
+	if err := launch.SealDescriptors(); err != nil {
+		return err
+	}
+	inst, err := installation.Open(at.dir(conf.Host.StateDir))
+	if err != nil {
+		return err
+	}
+	log := hclog.New(&hclog.LoggerOptions{
+		Level:      hclog.LevelFromString(conf.Host.LogLevel),
+		Output:     os.Stderr,
+		TimeFormat: "2006-01-02T15:04:05.000Z07:00",
+	})
+	switch outcome, err := stamp(inst.ID); outcome {
+	case stampUnverified:
+		log.Debug("running without a marker", "reason", err)
+	case stampDone:
+	}
+	stop, hurry := watchSignals(log)
+	host, err := newHost(conf, inst, log, outliveHost)
+	if err != nil {
+		return fmt.Errorf("cannot start the host: %w", err)
+	}
+	return host.run(ctx, stop, hurry)
+}
+
+// watchSignals returns two contexts: the first ends with the first SIGTERM or
+// SIGINT, the second with the second.
+func watchSignals(log hclog.Logger) (stop, hurry context.Context) {
+	stop, endStop := context.WithCancel(context.Background())
+	hurry, endHurry := context.WithCancel(context.Background())
+	signals := make(chan os.Signal, 4)
+	signal.Notify(signals, os.Interrupt, syscall.SIGTERM, syscall.SIGHUP)
+	go func() {
+		for sig := range signals {
+			switch {
+			case sig == syscall.SIGHUP:
+				log.Warn("SIGHUP does nothing: a changed configuration needs a restart of the host")
+			case stop.Err() == nil:
+				log.Info("stopping all services; signal again to give them no more time", "signal", sig)
+				endStop()
+			default:
+				log.Warn("ending all services now", "signal", sig)
+				endHurry()
+			}
+		}
+	}()
+	// A reader of our standard error that goes away must not end the host. A
+	// handler, unlike an ignored signal, is not inherited by children.
+	signal.Notify(make(chan os.Signal, 1), brokenPipe)
+	return stop, hurry
+}

@@ -1,0 +1,67 @@
+package main
+
+import (
+	"fmt"
+	"io"
+	"os"
+
+	"github.com/spf13/cobra"
+	"golang.org/x/term"
+
+	"github.com/plughost/plughost/host/internal/config"
+)
+
+func newValidateCommand() *cobra.Command {
+	var paths []string
+	cmd := &cobra.Command{
+		Use:   "validate",
+		Short: "Check a configuration, and change nothing",
+		Example: `  plughost validate --config services.hcl
+  plughost validate --config /etc/plughost`,
+		Args: cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			conf, err := loadConfig(paths)
+			if err != nil {
+				return err
+			}
+			fmt.Fprintf(cmd.OutOrStdout(), "The configuration is valid: %s.\n", count(len(conf.Services), "service"))
+			return nil
+		},
+	}
+	addConfigFlag(cmd, &paths)
+	return cmd
+}
+
+func addConfigFlag(cmd *cobra.Command, paths *[]string) {
+	cmd.Flags().StringArrayVarP(paths, "config", "c", []string{"services.hcl"},
+		"configuration file or directory; may be given several times")
+}
+
+// loadConfig reads a configuration and writes all that is to be said of it to
+// standard error. The error is errReported.
+func loadConfig(paths []string) (*config.Config, error) {
+	conf, diags := config.Load(paths...)
+	if err := writeDiagnostics(os.Stderr, diags); err != nil {
+		return nil, err
+	}
+	if diags.HasErrors() {
+		return nil, errReported
+	}
+	return conf, nil
+}
+
+func writeDiagnostics(w io.Writer, diags *config.Diagnostics) error {
+	color, width := false, 0
+	if f, ok := w.(*os.File); ok && term.IsTerminal(int(f.Fd())) {
+		color = os.Getenv("NO_COLOR") == ""
+		width, _, _ = term.GetSize(int(f.Fd()))
+	}
+	return config.WriteDiagnostics(w, diags, color, width)
+}
+
+func count(n int, noun string) string {
+	if n == 1 {
+		return "1 " + noun
+	}
+	return fmt.Sprintf("%d %ss", n, noun)
+}

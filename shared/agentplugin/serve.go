@@ -1,0 +1,99 @@
+// Package agentplugin serves an A2A agent, written with the official Go SDK,
+// as a plughost plugin:
+//
+//	func main() {
+//		card := &a2a.AgentCard{Name: "assistant", Version: "1.0.0"}
+//		agentplugin.Serve(card, &assistant{})
+//	}
+//
+// The host gives the agent the MCP tools that its configuration grants; the
+// executor reaches them by Tools.
+package agentplugin
+
+import (
+	"encoding/json"
+	"fmt"
+	"log/slog"
+	"net/http"
+	"os"
+	"path/filepath"
+
+	"github.com/a2aproject/a2a-go/v2/a2a"
+	"github.com/a2aproject/a2a-go/v2/a2agrpc/v1"
+	"github.com/a2aproject/a2a-go/v2/a2asrv"
+	"google.golang.org/grpc"
+
+	"github.com/plughost/plughost/shared"
+	plughostv1 "github.com/plughost/plughost/shared/proto/plughost/v1"
+)
+
+// Serve serves the agent until the host ends the plugin or is gone. The card's
+// interfaces are set by the host and may be left empty. Options are passed on
+// to a2asrv.NewHandler. Unless they say otherwise, it logs to standard error, in
+// the JSON lines that the host takes apart; the executor can do the same with
+// slog.NewJSONHandler(os.Stderr, nil).
+//
+// Run by hand, it says how to host the plugin and exits with status 1, as it
+// does, with the reason on standard error, when the agent cannot be served.
+func Serve(card *a2a.AgentCard, executor a2asrv.AgentExecutor, opts ...a2asrv.RequestHandlerOption) {
+	if !shared.Hosted() {
+		fmt.Fprint(os.Stderr, howToHost(os.Args[0]))
+		os.Exit(1)
+	}
+	if err := serve(card, executor, opts); err != nil {
+		fmt.Fprintf(os.Stderr, "[ERROR] cannot serve the agent: %v\n", err)
+		os.Exit(1)
+	}
+}
+
+func serve(card *a2a.AgentCard, executor a2asrv.AgentExecutor, opts []a2asrv.RequestHandlerOption) error {
+	cardJSON, err := json.Marshal(card)
+	if err != nil {
+		return fmt.Errorf("the agent card cannot be encoded: %w", err)
+	}
+	work := &shared.Work{}
+	tools := newTools()
+	handler := a2asrv.NewHandler(&hosted{executor: executor, work: work, tools: tools},
+		append([]a2asrv.RequestHandlerOption{
+			// First, so that the author's own replaces it.
+			a2asrv.WithLogger(slog.New(slog.NewJSONHandler(os.Stderr, nil))),
+		}, opts...)...)
+
+	shared.Serve(shared.Plugin{
+		Describe: &plughostv1.DescribeResponse{
+			Kind:      plughostv1.Kind_KIND_AGENT,
+			Name:      card.Name,
+			Version:   card.Version,
+			AgentCard: cardJSON,
+		},
+		Options: []grpc.ServerOption{grpc.StatsHandler(&counter{work: work})},
+		Register: func(s *grpc.Server) {
+			a2agrpc.NewHandler(handler).RegisterWith(s)
+			plughostv1.RegisterHostServer(s, tools)
+		},
+		HTTP: func(baseURL string) (http.Handler, error) {
+			public := *card
+			public.SupportedInterfaces = []*a2a.AgentInterface{
+				a2a.NewAgentInterface(baseURL, a2a.TransportProtocolJSONRPC),
+			}
+			mux := http.NewServeMux()
+			mux.Handle(a2asrv.WellKnownAgentCardPath, a2asrv.NewStaticAgentCardHandler(&public))
+			mux.Handle("/", a2asrv.NewJSONRPCHandler(handler))
+			return mux, nil
+		},
+		Work: work,
+	})
+	return nil
+}
+
+func howToHost(argv0 string) string {
+	name := filepath.Base(argv0)
+	return fmt.Sprintf(`%[1]s is an A2A agent for plughost. To host it, write in services.hcl:
+
+  service "agent" "NAME" {
+    command = ["%[2]s"]
+  }
+
+and run: plughost run --config services.hcl
+`, name, argv0)
+}

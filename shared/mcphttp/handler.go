@@ -1,0 +1,55 @@
+// Package mcphttp serves MCP over Streamable HTTP for every revision of the
+// protocol that the official SDK speaks, on one endpoint.
+package mcphttp
+
+import (
+	"log/slog"
+	"net/http"
+	"time"
+
+	"github.com/modelcontextprotocol/go-sdk/mcp"
+)
+
+// firstStateless is the first revision without sessions. Revisions are dates,
+// so they compare as strings.
+const firstStateless = "2026-07-28"
+
+// versionHeader names the revision that a request speaks; it is absent on the
+// first request of the older ones.
+const versionHeader = "Mcp-Protocol-Version"
+
+// Options bound what clients can cost.
+type Options struct {
+	// SessionTimeout ends a session (of a revision that has sessions) that
+	// made no request for so long. Zero means 30 minutes.
+	SessionTimeout time.Duration
+	// Logger gets what the SDK has to say. Nil means nothing is logged.
+	Logger *slog.Logger
+}
+
+// Handler serves the server that getServer returns for a request: it is asked
+// once a session, or once a request of a revision without sessions.
+//
+// The SDK serves revisions with and without sessions by different handlers,
+// and a request names the revision that it speaks, so this one looks at that.
+func Handler(getServer func(*http.Request) *mcp.Server, opts Options) http.Handler {
+	if opts.SessionTimeout == 0 {
+		opts.SessionTimeout = 30 * time.Minute
+	}
+	stateful := mcp.NewStreamableHTTPHandler(getServer, &mcp.StreamableHTTPOptions{
+		SessionTimeout: opts.SessionTimeout,
+		Logger:         opts.Logger,
+	})
+	stateless := mcp.NewStreamableHTTPHandler(getServer, &mcp.StreamableHTTPOptions{
+		Stateless:                    true,
+		PropagateRequestCancellation: true,
+		Logger:                       opts.Logger,
+	})
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if r.Header.Get(versionHeader) >= firstStateless {
+			stateless.ServeHTTP(w, r)
+			return
+		}
+		stateful.ServeHTTP(w, r)
+	})
+}

@@ -1,0 +1,98 @@
+package shared
+
+import (
+	"context"
+	"errors"
+	"runtime/debug"
+
+	"github.com/hashicorp/go-plugin"
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
+
+	plughostv1 "github.com/plughost/plughost/shared/proto/plughost/v1"
+)
+
+// modulePath is looked up in the plugin's build information to name the SDK
+// that it was built with.
+const modulePath = "github.com/plughost/plughost"
+
+// Plugins returns the set of plugins that a host asks go-plugin for. What is
+// dispensed under PluginName is the plugin's *grpc.ClientConn, over which all
+// of shared/proto is spoken.
+func Plugins() plugin.PluginSet {
+	return plugin.PluginSet{PluginName: &grpcPlugin{}}
+}
+
+// grpcPlugin is both ends of go-plugin's idea of a plugin.
+type grpcPlugin struct {
+	plugin.NetRPCUnsupportedPlugin
+	plugin Plugin
+}
+
+// GRPCServer registers the plugin's services. The broker is not used: after
+// a reattach it is dead in both directions.
+func (g *grpcPlugin) GRPCServer(_ *plugin.GRPCBroker, s *grpc.Server) error {
+	plughostv1.RegisterPluginServer(s, &pluginServer{plugin: g.plugin})
+	g.plugin.Register(s)
+	return nil
+}
+
+func (g *grpcPlugin) GRPCClient(_ context.Context, _ *plugin.GRPCBroker, conn *grpc.ClientConn) (any, error) {
+	return conn, nil
+}
+
+// pluginServer answers for the plugin's life.
+type pluginServer struct {
+	plughostv1.UnimplementedPluginServer
+	plugin Plugin
+}
+
+func (s *pluginServer) Describe(context.Context, *plughostv1.DescribeRequest) (*plughostv1.DescribeResponse, error) {
+	d := s.plugin.Describe
+	return &plughostv1.DescribeResponse{
+		Kind:      d.GetKind(),
+		Name:      d.GetName(),
+		Version:   d.GetVersion(),
+		AgentCard: d.GetAgentCard(),
+		Sdk:       sdkVersion(),
+	}, nil
+}
+
+func (s *pluginServer) Health(context.Context, *plughostv1.HealthRequest) (*plughostv1.HealthResponse, error) {
+	if s.plugin.Work.Draining() {
+		return &plughostv1.HealthResponse{
+			Status: plughostv1.HealthResponse_STATUS_DRAINING,
+			Reason: "the plugin is finishing what it has begun",
+		}, nil
+	}
+	return &plughostv1.HealthResponse{Status: plughostv1.HealthResponse_STATUS_SERVING}, nil
+}
+
+func (s *pluginServer) Drain(ctx context.Context, _ *plughostv1.DrainRequest) (*plughostv1.DrainResponse, error) {
+	err := s.plugin.Work.Drain(ctx)
+	switch {
+	case errors.Is(err, context.DeadlineExceeded):
+		return nil, status.Error(codes.DeadlineExceeded, "work is still in flight")
+	case err != nil:
+		return nil, status.FromContextError(err).Err()
+	}
+	return &plughostv1.DrainResponse{}, nil
+}
+
+func sdkVersion() string {
+	const name = "plughost-go"
+	info, ok := debug.ReadBuildInfo()
+	if !ok {
+		return name
+	}
+	if info.Main.Path == modulePath {
+		return name + " " + info.Main.Version
+	}
+	for _, dep := range info.Deps {
+		if dep.Path == modulePath {
+			return name + " " + dep.Version
+		}
+	}
+	return name
+}

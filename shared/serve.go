@@ -1,0 +1,182 @@
+package shared
+
+import (
+	"context"
+	"crypto/tls"
+	"errors"
+	"fmt"
+	"math"
+	"net"
+	"net/http"
+	"os"
+	"os/signal"
+	"strconv"
+	"sync"
+	"sync/atomic"
+	"syscall"
+	"time"
+
+	"github.com/hashicorp/go-hclog"
+	"github.com/hashicorp/go-plugin"
+	"google.golang.org/grpc"
+
+	"github.com/plughost/plughost/shared/loopback"
+	plughostv1 "github.com/plughost/plughost/shared/proto/plughost/v1"
+)
+
+// drainBound is how long a plugin that is ending by itself (its host is gone,
+// or it got SIGTERM) waits for its work in flight. The host has a bound of its
+// own, the service's stop grace, after which it kills.
+const drainBound = 10 * time.Second
+
+// flushBound is how long a plugin that has finished its last work waits for
+// the answers to get out of its connections.
+const flushBound = 250 * time.Millisecond
+
+// Plugin is what one kind of plugin adds to the life that Serve gives it.
+type Plugin struct {
+	// Describe is the answer to the host's first question. Its SDK field is
+	// filled in by Serve.
+	Describe *plughostv1.DescribeResponse
+	// Options are for the plugin's gRPC server.
+	Options []grpc.ServerOption
+	// Register adds the kind's gRPC services to the plugin's server.
+	Register func(*grpc.Server)
+	// HTTP returns the handler of the plugin's protocol over HTTP, used when
+	// the service has a port. baseURL is where it will be reached.
+	HTTP func(baseURL string) (http.Handler, error)
+	// Work counts what is in flight.
+	Work *Work
+}
+
+// Serve runs a plugin that a plughost host launched until the host ends it or
+// is gone itself. What cannot be served is written to standard error, where
+// the host logs it, and the process exits with status 1.
+func Serve(p Plugin) {
+	if err := serve(p); err != nil {
+		fmt.Fprintf(os.Stderr, "[ERROR] cannot serve the plugin: %v\n", err)
+		os.Exit(1)
+	}
+}
+
+func serve(p Plugin) error {
+	env, err := readEnvironment(os.Getenv)
+	if err != nil {
+		return err
+	}
+	tlsConf, err := tlsConfig(env)
+	if err != nil {
+		return err
+	}
+
+	life := &life{work: p.Work}
+	var hostGone <-chan struct{}
+	if env.lifeline != 0 {
+		if hostGone, err = watchLifeline(env.lifeline); err != nil {
+			return err
+		}
+	}
+	terminate := make(chan os.Signal, 1)
+	signal.Notify(terminate, syscall.SIGTERM)
+	// When the host is gone, nobody reads our standard error: what is logged
+	// while work is finished must not end us. A handler, unlike an ignored
+	// signal, is not inherited by children.
+	signal.Notify(make(chan os.Signal, 1), syscall.SIGPIPE)
+	go func() {
+		select {
+		case <-hostGone:
+		case <-terminate:
+		}
+		life.end()
+	}()
+
+	if env.port != 0 {
+		// Before the handshake: a plugin that cannot have its port never
+		// becomes ready.
+		stop, err := serveHTTP(p, env.port)
+		if err != nil {
+			return err
+		}
+		defer stop()
+	}
+
+	plugin.Serve(&plugin.ServeConfig{
+		HandshakeConfig: Handshake(),
+		Plugins:         plugin.PluginSet{PluginName: &grpcPlugin{plugin: p}},
+		TLSProvider:     func() (*tls.Config, error) { return tlsConf, nil },
+		// It says why, when it cannot listen.
+		Logger: hclog.New(&hclog.LoggerOptions{Level: hclog.Error, Output: os.Stderr, JSONFormat: true}),
+		GRPCServer: func(opts []grpc.ServerOption) *grpc.Server {
+			// go-plugin has read its variables by now.
+			forget()
+			// The peer is the host, which bounds what it sends.
+			opts = append(opts, grpc.MaxRecvMsgSize(math.MaxInt32))
+			server := grpc.NewServer(append(opts, p.Options...)...)
+			life.serving(server)
+			return server
+		},
+	})
+
+	// go-plugin returns without a word when it could not listen.
+	if !life.served() {
+		return errors.New("go-plugin could not open the plugin's socket")
+	}
+	return nil
+}
+
+// serveHTTP serves the plugin's own protocol on its port.
+func serveHTTP(p Plugin, port int) (stop func(), err error) {
+	addr := net.JoinHostPort("127.0.0.1", strconv.Itoa(port))
+	handler, err := p.HTTP("http://" + addr)
+	if err != nil {
+		return nil, err
+	}
+	listener, err := net.Listen("tcp", addr)
+	if err != nil {
+		return nil, fmt.Errorf("cannot have the service's port: %w", err)
+	}
+	server := &http.Server{Handler: loopback.Protect(handler), ReadHeaderTimeout: 10 * time.Second}
+	go func() { _ = server.Serve(listener) }()
+	return func() {
+		// Not for those that only listen, as long as they like.
+		ctx, cancel := context.WithTimeout(context.Background(), flushBound)
+		defer cancel()
+		if err := ctx.Err(); err == nil {
+			_ = server.Close()
+		}
+	}, nil
+}
+
+// life ends the plugin in order, for whichever reason comes first.
+type life struct {
+	work   *Work
+	once   sync.Once
+	server atomic.Pointer[grpc.Server]
+}
+
+func (l *life) serving(s *grpc.Server) { l.server.Store(s) }
+
+func (l *life) served() bool { return l.server.Load() != nil }
+
+// end finishes what is in flight, within bounds, and stops the server, upon
+// which go-plugin removes the socket and returns to serve.
+func (l *life) end() {
+	l.once.Do(func() {
+		server := l.server.Load()
+		if server == nil {
+			// Nothing was promised yet, and the host removes the instance's
+			// directory.
+			os.Exit(1)
+		}
+		ctx, cancel := context.WithTimeout(context.Background(), drainBound)
+		defer cancel()
+		busy := !l.work.Idle()
+		_ = l.work.Drain(ctx)
+		if false && busy {
+			// The host's own streams are for ever, so this takes the bound.
+			time.AfterFunc(flushBound, server.Stop)
+			server.GracefulStop()
+		}
+		server.Stop()
+	})
+}

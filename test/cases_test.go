@@ -1,0 +1,368 @@
+package test
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+	"testing"
+
+	"github.com/plughost/plughost/probes"
+	"github.com/plughost/plughost/shared/marker"
+)
+
+// fault is a service block that runs the fault plugin.
+func fault(name, body string) string {
+	return fmt.Sprintf("service \"mcp\" %q {\n  command = [%q]\n%s\n}\n", name, filepath.Join(binaries, "faultplugin"), body)
+}
+
+// startFaults starts a host with the given service blocks.
+func startFaults(t *testing.T, opts hostOptions, services ...string) *host {
+	t.Helper()
+	opts = faultConfig(t, opts, services...)
+	return startHost(t, opts)
+}
+
+func faultConfig(t *testing.T, opts hostOptions, services ...string) hostOptions {
+	t.Helper()
+	opts.gateway = fmt.Sprintf("127.0.0.1:%d", freePorts(t, 1)[0])
+	opts.config = writeConfig(t, fmt.Sprintf("host {\n  listen = %q\n}\n", opts.gateway)+strings.Join(services, ""))
+	return opts
+}
+
+// environ is what the kernel shows of a process's environment.
+func environ(t *testing.T, pid int) []string {
+	t.Helper()
+	content, err := os.ReadFile(fmt.Sprintf("/proc/%d/environ", pid))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return strings.Split(strings.TrimSuffix(string(content), "\x00"), "\x00")
+}
+
+// instanceProcesses are the processes that carry an instance's marker.
+func instanceProcesses(t *testing.T, instance string) []probes.Found {
+	t.Helper()
+	found, err := probes.List(t.Context(), probes.Filter{Instance: instance})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return found
+}
+
+func TestEnvironmentOfAChildIsOnlyWhatItWasGiven(t *testing.T) {
+	h := startFaults(t, hostOptions{env: []string{
+		"CANARY_SECRET=hunter2",
+		"BOTH=host",
+		"INHERITED=host",
+		"TRAPPED=host",
+		// As if the host were itself a plugin of something.
+		"PLUGIN_CLIENT_CERT=nonsense",
+		"PLUGIN_PROTOCOL_VERSIONS=99",
+		"PLUGIN_UNIX_SOCKET_DIR=/nonexistent",
+		// And a child of another installation's host.
+		marker.Subprocess + "=1",
+		marker.MCPService + "=other",
+		marker.Installation + "=6b1f0c80-54a5-4d0b-8f38-9b3b6d4b8a11",
+		marker.Instance + "=0192d3a0-0000-7000-8000-000000000001",
+	}}, fault("f", `
+  env     = { BOTH = "configuration", OWN = "1", FAULT_GRANDCHILD = "plain" }
+  inherit = ["BOTH", "INHERITED", "ABSENT"]
+`))
+	h.waitReady()
+	status := h.status()["f"]
+	processes := instanceProcesses(t, status.Instance)
+	if len(processes) != 2 {
+		t.Fatalf("%d processes carry the instance's marker, want the plugin and its grandchild", len(processes))
+	}
+	for _, process := range processes {
+		checkEnvironment(t, environ(t, process.PID), status.Instance)
+	}
+
+	// The host carries its own marker and no other.
+	id, err := marker.ParseList(environ(t, h.cmd.Process.Pid))
+	if err != nil || id.Kind != marker.KindHost {
+		t.Errorf("the host's marker says %v (%v), want a host", id, err)
+	}
+}
+
+func checkEnvironment(t *testing.T, env []string, instance string) {
+	t.Helper()
+	vars := make(map[string]string)
+	for _, entry := range env {
+		name, value, _ := strings.Cut(entry, "=")
+		if _, twice := vars[name]; twice {
+			t.Errorf("%s is there twice", name)
+		}
+		vars[name] = value
+	}
+	for name, want := range map[string]string{
+		"BOTH":            "configuration",
+		"OWN":             "1",
+		"INHERITED":       "host",
+		marker.Subprocess: "1",
+		marker.MCPService: "f",
+		marker.Instance:   instance,
+	} {
+		if vars[name] != want {
+			t.Errorf("%s is %q, want %q", name, vars[name], want)
+		}
+	}
+	allowed := []string{"BOTH", "OWN", "INHERITED", "FAULT_GRANDCHILD"}
+	for name, value := range vars {
+		known := strings.HasPrefix(name, "PLUGHOST_") || strings.HasPrefix(name, "PLUGIN_")
+		for _, a := range allowed {
+			known = known || name == a
+		}
+		if !known {
+			t.Errorf("%s=%s was passed on", name, value)
+		}
+		if value == "hunter2" || value == "nonsense" || value == "/nonexistent" || name == marker.Host {
+			t.Errorf("%s=%s was passed on", name, value)
+		}
+	}
+}
+
+func TestChildInheritsNoDescriptorOfTheHost(t *testing.T) {
+	opts := faultConfig(t, hostOptions{stateDir: newStateDir(t)}, fault("f", ""))
+	// As a shell would: a file left open for whatever is started.
+	file, err := os.Create(filepath.Join(t.TempDir(), "stray"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer file.Close()
+	opts.inherit = []*os.File{file}
+	h := startHost(t, opts)
+	h.waitReady()
+	links, err := filepath.Glob(fmt.Sprintf("/proc/%d/fd/*", h.status()["f"].PID))
+	if err != nil || len(links) == 0 {
+		t.Fatalf("cannot read the plugin's descriptors: %v", err)
+	}
+	for _, link := range links {
+		if target, _ := os.Readlink(link); target == file.Name() {
+			t.Errorf("descriptor %s of the plugin is %s", filepath.Base(link), target)
+		}
+	}
+}
+
+func TestTwoRestartsAtOnceGiveOneInstance(t *testing.T) {
+	h := startFaults(t, hostOptions{}, fault("f", ""))
+	h.waitReady()
+	before := h.status()["f"]
+	var wg sync.WaitGroup
+	for range 2 {
+		wg.Go(func() {
+			if _, stderr, code := plughost(t, "restart", "f", "--state-dir", h.stateDir); code != 0 {
+				t.Errorf("plughost restart ended with status %d: %s", code, stderr)
+			}
+		})
+	}
+	wg.Wait()
+	after := h.waitState("f", "ready")
+	if after.Instance == before.Instance {
+		t.Error("the instance is still the same")
+	}
+	if alive(before.PID) {
+		t.Error("the old instance is still there")
+	}
+	id := installationID(t, h.stateDir)
+	found, err := probes.List(t.Context(), probes.Filter{Installation: id})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if len(found) != 1 || found[0].PID != after.PID {
+		t.Errorf("processes of the installation are %v, want just pid %d", found, after.PID)
+	}
+}
+
+func TestServiceThatAlwaysFails(t *testing.T) {
+	h := startFaults(t, hostOptions{}, fault("f", `
+  env = { FAULT_EXIT = "1" }
+  restart {
+    delay  = "10ms"
+    factor = 2
+    jitter = 0
+    limit  = 4
+    within = "10m"
+  }
+`), fault("healthy", ""))
+	status := h.waitState("f", "failed")
+	if !strings.Contains(status.LastError, "gave up after 5 failures") || !strings.Contains(status.LastError, "exit status 1") {
+		t.Errorf("the last error is %q, want it to say how often and why", status.LastError)
+	}
+	if status.Restarts != 4 {
+		t.Errorf("%d restarts, want 4", status.Restarts)
+	}
+	h.waitState("healthy", "ready")
+
+	// The delays grow, and each failure is told once.
+	for _, delay := range []string{"next_try=10ms", "next_try=20ms", "next_try=40ms", "next_try=80ms"} {
+		if n := strings.Count(h.output.String(), delay); n != 1 {
+			t.Errorf("%q is in the host's log %d times, want once", delay, n)
+		}
+	}
+	logged, _, code := plughost(t, "logs", "f", "--state-dir", h.stateDir)
+	if n := strings.Count(logged, ": the fault plugin exits with status 1"); code != 0 || n != 5 {
+		t.Errorf("the plugin's last words are in its log %d times, want 5:\n%s", n, logged)
+	}
+
+	// A start that is asked for begins anew, and tells how it went.
+	_, stderr, code := plughost(t, "start", "f", "--state-dir", h.stateDir)
+	if code != 1 || !strings.Contains(stderr, "exit status 1") {
+		t.Errorf("plughost start ended with status %d and wrote %q, want 1 and the reason", code, stderr)
+	}
+	if status := h.waitState("f", "failed"); status.Restarts != 9 {
+		t.Errorf("%d restarts, want 9 after the second series", status.Restarts)
+	}
+}
+
+func TestHostKilledWithManyServices(t *testing.T) {
+	const n = 20
+	ports := freePorts(t, n)
+	services := make([]string, n)
+	for i, port := range ports {
+		services[i] = fault(fmt.Sprintf("f%d", i), fmt.Sprintf(`
+  port  = %d
+  env   = { FAULT_GRANDCHILD = "stubborn" }
+  stop  {
+    grace = "1s"
+  }
+`, port))
+	}
+	opts := faultConfig(t, hostOptions{stateDir: newStateDir(t), outliveHost: true}, services...)
+	h := startHost(t, opts)
+	h.waitReady()
+	var old []int
+	for name, status := range h.status() {
+		processes := instanceProcesses(t, status.Instance)
+		if len(processes) != 2 {
+			t.Fatalf("%s has %d processes, want the plugin and its grandchild", name, len(processes))
+		}
+		for _, p := range processes {
+			old = append(old, p.PID)
+		}
+	}
+	h.kill()
+	for _, pid := range old {
+		if !alive(pid) {
+			t.Fatalf("pid %d did not outlive the host: the test tests nothing", pid)
+		}
+	}
+
+	h = startHost(t, opts)
+	h.waitReady()
+	for _, pid := range old {
+		if alive(pid) {
+			t.Errorf("pid %d of before is still there", pid)
+		}
+	}
+	for name, status := range h.status() {
+		session := connectMCP(t, fmt.Sprintf("http://127.0.0.1:%d/mcp", status.Port))
+		if got := callTool[struct{ PID int }](t, session, "pid", map[string]any{}); got.PID != status.PID {
+			t.Errorf("port %d of %s is served by pid %d, want the new instance's %d", status.Port, name, got.PID, status.PID)
+		}
+	}
+	var all []int
+	for _, status := range h.status() {
+		for _, p := range instanceProcesses(t, status.Instance) {
+			all = append(all, p.PID)
+		}
+	}
+	h.stop()
+	for _, pid := range all {
+		if alive(pid) {
+			t.Errorf("pid %d outlived the stop", pid)
+		}
+	}
+}
+
+func TestSecondHostIsRefused(t *testing.T) {
+	opts := faultConfig(t, hostOptions{stateDir: newStateDir(t)}, fault("f", ""))
+	h := startHost(t, opts)
+	h.waitReady()
+	_, stderr, code := plughost(t, "run", "--config", opts.config, "--state-dir", opts.stateDir)
+	if want := fmt.Sprintf("pid %d", h.cmd.Process.Pid); code != 1 || !strings.Contains(stderr, want) {
+		t.Errorf("a second host ended with status %d and wrote %q, want 1 and %q", code, stderr, want)
+	}
+	if status := h.status()["f"]; status.State != "ready" || status.Restarts != 0 {
+		t.Errorf("after it the service is %+v, want it untouched", status)
+	}
+}
+
+func TestLongStateDirectory(t *testing.T) {
+	dir := filepath.Join(newStateDir(t), strings.Repeat("d", 120))
+	h := startFaults(t, hostOptions{stateDir: dir}, fault("f", ""))
+	h.waitReady()
+	h.stop()
+}
+
+func TestCrashedPluginIsReplaced(t *testing.T) {
+	h := startFaults(t, hostOptions{}, fault("f", `
+  env = { FAULT_GRANDCHILD = "stubborn" }
+  stop {
+    grace = "500ms"
+  }
+  restart {
+    delay = "10ms"
+  }
+`))
+	h.waitReady()
+	session := connectMCP(t, h.base+"/mcp/f")
+	for crash := range 3 {
+		before := h.waitState("f", "ready")
+		processes := instanceProcesses(t, before.Instance)
+		killPID(t, before.PID)
+		eventually(t, "there is a new instance", func() bool {
+			s := h.status()["f"]
+			return s.State == "ready" && s.Instance != before.Instance
+		})
+		for _, p := range processes {
+			if alive(p.PID) {
+				t.Errorf("crash %d: pid %d of the old instance is still there", crash, p.PID)
+			}
+		}
+		// The client's session goes on.
+		after := h.status()["f"]
+		eventually(t, "the session is served again", func() bool {
+			result, err := session.CallTool(t.Context(), callParams("pid"))
+			return err == nil && !result.IsError
+		})
+		if got := callTool[struct{ PID int }](t, session, "pid", map[string]any{}); got.PID != after.PID {
+			t.Errorf("crash %d: the call was served by pid %d, want %d", crash, got.PID, after.PID)
+		}
+	}
+}
+
+func TestWrongUsage(t *testing.T) {
+	stateDir := newStateDir(t)
+	missing := filepath.Join(t.TempDir(), "missing.hcl")
+	bad := writeConfig(t, "service \"mcp\" \"a\" {\n  comand = [\"sh\"]\n}\n")
+	tests := []struct {
+		name string
+		args []string
+		code int
+		want []string
+	}{
+		{"an unknown command", []string{"stauts"}, 2, []string{`unknown command "stauts"`, "plughost help"}},
+		{"an unknown flag", []string{"status", "--jsn"}, 2, []string{"--jsn"}},
+		{"too few arguments", []string{"stop"}, 2, []string{"at least 1 arg"}},
+		{"no installation", []string{"status", "--state-dir", filepath.Join(stateDir, "none")}, 1, []string{"no plughost state directory", "plughost run"}},
+		{"no configuration", []string{"validate", "--config", missing}, 1, []string{missing}},
+		{"a bad configuration", []string{"validate", "--config", bad}, 1, []string{bad, "2", "comand", "^^^^^^", `"command"`}},
+		{"a bad configuration to run", []string{"run", "--config", bad, "--state-dir", stateDir}, 1, []string{"comand"}},
+	}
+	for _, test := range tests {
+		t.Run(test.name, func(t *testing.T) {
+			_, stderr, code := plughost(t, test.args...)
+			if code != test.code {
+				t.Errorf("exit status %d, want %d", code, test.code)
+			}
+			for _, want := range test.want {
+				if !strings.Contains(stderr, want) {
+					t.Errorf("standard error has no %q:\n%s", want, stderr)
+				}
+			}
+		})
+	}
+}

@@ -1,0 +1,512 @@
+// Package test runs the built binaries as their users do: real processes, real
+// sockets, real signals.
+package test
+
+import (
+	"bufio"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"math/rand/v2"
+	"net"
+	"net/http"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"runtime"
+	"strconv"
+	"strings"
+	"sync"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/plughost/plughost/probes"
+)
+
+// patience bounds waits for what must happen. It is no measure of speed: the
+// machine may be busy, and the binaries are built with the race detector when
+// the tests are.
+const patience = 60 * time.Second
+
+// envBinaries hands the built binaries to a test that runs itself again.
+const envBinaries = "PLUGHOST_TEST_BINARIES"
+
+// binaries is the directory of the built binaries, set by TestMain.
+var binaries string
+
+func TestMain(m *testing.M) {
+	if runHelper() {
+		return
+	}
+	os.Exit(runTests(m))
+}
+
+func runTests(m *testing.M) int {
+	base, err := os.MkdirTemp("", "plughost-test-")
+	if err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		return 1
+	}
+	defer os.RemoveAll(base)
+	if binaries = os.Getenv(envBinaries); binaries == "" {
+		binaries = filepath.Join(base, "bin")
+		if err := build(binaries); err != nil {
+			fmt.Fprintln(os.Stderr, err)
+			return 1
+		}
+	}
+	// Everything that the tests and what they start put into temporary
+	// directories comes to lie here, where it can be seen.
+	scratch := filepath.Join(base, "tmp")
+	if err := os.Mkdir(scratch, 0o700); err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		return 1
+	}
+	if err := os.Setenv("TMPDIR", scratch); err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		return 1
+	}
+	code := m.Run()
+	for _, leftover := range leftovers(scratch) {
+		fmt.Fprintln(os.Stderr, "left behind by the tests:", leftover)
+		code = 1
+	}
+	return code
+}
+
+// build builds every binary that the tests run.
+func build(dir string) error {
+	for target, pkg := range map[string]string{
+		"plughost":      "../host",
+		"mcp-example":   "../plugins/mcp-example",
+		"agent-example": "../plugins/agent-example",
+		"faultplugin":   "./faultplugin",
+	} {
+		args := []string{"build", "-o", filepath.Join(dir, target)}
+		if raceEnabled {
+			args = append(args, "-race")
+		}
+		output, err := exec.Command("go", append(args, pkg)...).CombinedOutput()
+		if err != nil {
+			return fmt.Errorf("cannot build %s: %w\n%s", pkg, err, output)
+		}
+	}
+	return nil
+}
+
+// leftovers are the processes that run one of our binaries, and the files in
+// the directory for temporary files, when all tests are over.
+func leftovers(scratch string) []string {
+	var found []string
+	executables, _ := filepath.Glob("/proc/[0-9]*/exe")
+	for _, link := range executables {
+		if path, err := os.Readlink(link); err == nil && strings.HasPrefix(path, binaries+"/") {
+			found = append(found, "process "+filepath.Base(filepath.Dir(link))+" runs "+path)
+		}
+	}
+	_ = filepath.WalkDir(scratch, func(path string, _ os.DirEntry, err error) error {
+		if err == nil && path != scratch {
+			found = append(found, "file "+path)
+		}
+		return nil
+	})
+	return found
+}
+
+// host is a running plughost.
+type host struct {
+	t        *testing.T
+	stateDir string
+	base     string // URL of the gateway
+	cmd      *exec.Cmd
+	exited   chan struct{} // closed when the process was reaped
+	output   *output
+}
+
+// hostOptions say how to start a host.
+type hostOptions struct {
+	// config is the path of the configuration; gateway the address in it.
+	config, gateway string
+	// stateDir is a new one if empty.
+	stateDir string
+	// outliveHost has children not notice the host's death.
+	outliveHost bool
+	// env is added to the environment.
+	env []string
+	// inherit are open files that the host inherits.
+	inherit []*os.File
+}
+
+// startHost starts a host. It is ended with the test, and everything of its
+// installation with it.
+func startHost(t *testing.T, opts hostOptions) *host {
+	t.Helper()
+	if opts.stateDir == "" {
+		opts.stateDir = newStateDir(t)
+	}
+	args := []string{"run", "--config", opts.config, "--state-dir", opts.stateDir}
+	if opts.outliveHost {
+		args = append(args, "--test-outlive-host")
+	}
+	h := &host{
+		t:        t,
+		stateDir: opts.stateDir,
+		base:     "http://" + opts.gateway,
+		cmd:      exec.Command(filepath.Join(binaries, "plughost"), args...),
+		exited:   make(chan struct{}),
+		output:   newOutput(),
+	}
+	h.cmd.Env = append(os.Environ(), opts.env...)
+	h.cmd.ExtraFiles = opts.inherit
+	// A pipe of our own: a grandchild may hold it, and must not hold up Wait.
+	reader, writer, err := os.Pipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	h.cmd.Stdout, h.cmd.Stderr = writer, writer
+	if err := h.cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	writer.Close()
+	go h.output.read(reader)
+	go func() {
+		_ = h.cmd.Wait()
+		close(h.exited)
+	}()
+	t.Cleanup(func() {
+		h.end()
+		reader.Close()
+		if strings.Contains(h.output.String(), "DATA RACE") {
+			t.Error("the race detector found a race in a binary")
+		}
+		if t.Failed() {
+			t.Logf("output of the host:\n%s", h.output)
+		}
+	})
+	return h
+}
+
+// newStateDir makes a state directory that is ended with the test: what still
+// runs of its installation is killed, by marker.
+func newStateDir(t *testing.T) string {
+	t.Helper()
+	// Short, so that there is room in it for the addresses of sockets: a host
+	// that is killed leaves nothing elsewhere then.
+	dir, err := os.MkdirTemp("", "state-")
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		sweep(t, dir)
+		if err := os.RemoveAll(dir); err != nil {
+			t.Error(err)
+		}
+	})
+	return dir
+}
+
+func sweep(t *testing.T, stateDir string) {
+	id, err := os.ReadFile(filepath.Join(stateDir, "installation"))
+	if err != nil {
+		return // no host was ever started
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), patience)
+	defer cancel()
+	filter := probes.Filter{Installation: strings.TrimSpace(string(id))}
+	if _, err := probes.Sweep(ctx, filter, 0); err != nil {
+		t.Errorf("cannot end what is left of the installation: %v", err)
+	}
+}
+
+// end ends the host as an operator would, if it still runs.
+func (h *host) end() {
+	select {
+	case <-h.exited:
+		return
+	default:
+	}
+	_ = h.cmd.Process.Signal(syscall.SIGTERM)
+	select {
+	case <-h.exited:
+	case <-time.After(patience):
+		h.t.Errorf("the host does not end after SIGTERM")
+		_ = h.cmd.Process.Kill()
+		<-h.exited
+	}
+}
+
+// stop sends SIGTERM, waits for the end, and checks that it went well.
+func (h *host) stop() {
+	h.t.Helper()
+	h.signal(syscall.SIGTERM)
+	h.waitExit()
+	if code := h.cmd.ProcessState.ExitCode(); code != 0 {
+		h.t.Errorf("after SIGTERM the host ended with %v, want exit status 0", h.cmd.ProcessState)
+	}
+}
+
+// kill kills the host as a crash would.
+func (h *host) kill() {
+	h.t.Helper()
+	h.signal(syscall.SIGKILL)
+	h.waitExit()
+}
+
+func (h *host) signal(sig syscall.Signal) {
+	h.t.Helper()
+	if err := h.cmd.Process.Signal(sig); err != nil {
+		h.t.Fatalf("cannot send %v to the host: %v", sig, err)
+	}
+}
+
+func (h *host) waitExit() {
+	h.t.Helper()
+	select {
+	case <-h.exited:
+	case <-time.After(patience):
+		h.t.Fatalf("the host does not end; its output:\n%s", h.output)
+	}
+}
+
+// waitReady waits until all services are ready.
+func (h *host) waitReady() {
+	h.t.Helper()
+	h.waitOutput("plughost is ready")
+}
+
+// waitOutput waits until the host has written text.
+func (h *host) waitOutput(text string) {
+	h.t.Helper()
+	select {
+	case <-h.output.seen(text):
+	case <-h.exited:
+		h.t.Fatalf("the host ended before it wrote %q; its output:\n%s", text, h.output)
+	case <-time.After(patience):
+		h.t.Fatalf("the host does not write %q; its output:\n%s", text, h.output)
+	}
+}
+
+// serviceStatus is what `plughost status --json` says of a service.
+type serviceStatus struct {
+	Service   struct{ Kind, Name string }
+	State     string
+	Instance  string
+	PID       int
+	Port      int
+	Restarts  int
+	LastError string
+}
+
+// status asks the command line for the state of all services, by name.
+func (h *host) status() map[string]serviceStatus {
+	h.t.Helper()
+	services := h.tryStatus()
+	if services == nil {
+		h.t.Fatal("plughost status does not answer")
+	}
+	return services
+}
+
+// tryStatus returns nil as long as the host does not answer.
+func (h *host) tryStatus() map[string]serviceStatus {
+	h.t.Helper()
+	stdout, _, code := plughost(h.t, "status", "--json", "--state-dir", h.stateDir)
+	if code != 0 {
+		return nil
+	}
+	var answer struct{ Services []serviceStatus }
+	if err := json.Unmarshal([]byte(stdout), &answer); err != nil {
+		h.t.Fatalf("plughost status --json: %v in %s", err, stdout)
+	}
+	services := make(map[string]serviceStatus)
+	for _, s := range answer.Services {
+		services[s.Service.Name] = s
+	}
+	return services
+}
+
+// waitState waits until a service is in a state.
+func (h *host) waitState(service, state string) serviceStatus {
+	h.t.Helper()
+	var status serviceStatus
+	eventually(h.t, service+" is "+state, func() bool {
+		status = h.tryStatus()[service]
+		return status.State == state
+	})
+	return status
+}
+
+// plughost runs a command line to its end.
+func plughost(t *testing.T, args ...string) (stdout, stderr string, code int) {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(context.Background(), patience)
+	defer cancel()
+	cmd := exec.CommandContext(ctx, filepath.Join(binaries, "plughost"), args...)
+	var out, errOut strings.Builder
+	cmd.Stdout, cmd.Stderr = &out, &errOut
+	err := cmd.Run()
+	var exit *exec.ExitError
+	if err != nil && !errors.As(err, &exit) {
+		t.Fatalf("plughost %s: %v", strings.Join(args, " "), err)
+	}
+	return out.String(), errOut.String(), cmd.ProcessState.ExitCode()
+}
+
+// eventually waits for a condition that nothing announces.
+func eventually(t *testing.T, what string, condition func() bool) {
+	t.Helper()
+	deadline := time.After(patience)
+	tick := time.NewTicker(20 * time.Millisecond)
+	defer tick.Stop()
+	for !condition() {
+		select {
+		case <-tick.C:
+		case <-deadline:
+			t.Fatalf("waited in vain until %s", what)
+		}
+	}
+}
+
+// output collects what a process writes, and says when it wrote something.
+type output struct {
+	mu      sync.Mutex
+	text    strings.Builder
+	waiting map[string]chan struct{}
+}
+
+func newOutput() *output { return &output{waiting: make(map[string]chan struct{})} }
+
+func (o *output) read(r io.Reader) {
+	reader := bufio.NewReader(r)
+	for {
+		line, err := reader.ReadString('\n')
+		o.add(line)
+		if err != nil {
+			return
+		}
+	}
+}
+
+func (o *output) add(line string) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	o.text.WriteString(line)
+	for text, seen := range o.waiting {
+		if strings.Contains(line, text) {
+			close(seen)
+			delete(o.waiting, text)
+		}
+	}
+}
+
+// seen is closed when text was written in one line, before or after now.
+func (o *output) seen(text string) <-chan struct{} {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	if seen, ok := o.waiting[text]; ok {
+		return seen
+	}
+	seen := make(chan struct{})
+	if strings.Contains(o.text.String(), text) {
+		close(seen)
+		return seen
+	}
+	o.waiting[text] = seen
+	return seen
+}
+
+func (o *output) String() string {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	return o.text.String()
+}
+
+// freePorts returns ports that were free a moment ago, from below the range of
+// which the kernel gives ports to clients: those are taken at any time.
+func freePorts(t *testing.T, n int) []int {
+	t.Helper()
+	const first, last = 20000, 32000
+	var ports []int
+	for port := first + rand.IntN(last-first); len(ports) < n; port++ {
+		if port > last {
+			port = first
+		}
+		listener, err := net.Listen("tcp", net.JoinHostPort("127.0.0.1", strconv.Itoa(port)))
+		if err != nil {
+			continue
+		}
+		listener.Close()
+		ports = append(ports, port)
+	}
+	return ports
+}
+
+// writeConfig writes a configuration into a directory of the test's.
+func writeConfig(t *testing.T, text string) string {
+	t.Helper()
+	path := filepath.Join(t.TempDir(), "services.hcl")
+	if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	return path
+}
+
+// get reads a URL.
+func get(t *testing.T, url string) (code int, body string) {
+	t.Helper()
+	client := http.Client{Timeout: patience}
+	response, err := client.Get(url)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer response.Body.Close()
+	content, err := io.ReadAll(response.Body)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return response.StatusCode, string(content)
+}
+
+// alive reports whether a process runs; a zombie does not.
+func alive(pid int) bool {
+	process, err := probes.Open(pid)
+	if err != nil {
+		return false
+	}
+	defer process.Close()
+	return !process.Exited()
+}
+
+// killPID kills a process that belongs to the test.
+func killPID(t *testing.T, pid int) {
+	t.Helper()
+	process, err := probes.Open(pid)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer process.Close()
+	if err := process.Signal(syscall.SIGKILL); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func installationID(t *testing.T, stateDir string) string {
+	t.Helper()
+	id, err := os.ReadFile(filepath.Join(stateDir, "installation"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return strings.TrimSpace(string(id))
+}
+
+func repositoryRoot(t *testing.T) string {
+	t.Helper()
+	_, file, _, ok := runtime.Caller(0)
+	if !ok {
+		t.Fatal("no caller")
+	}
+	return filepath.Dir(filepath.Dir(file))
+}
