@@ -163,20 +163,25 @@ func (h *host) serve(what string, serve func() error) {
 // reclaim takes back what an earlier host of the installation left.
 func (h *host) reclaim(ctx context.Context) error {
 	report, err := h.reclaimer.Run(ctx)
+	if err != nil {
+		return fmt.Errorf("cannot reclaim what an earlier host left: %w", err)
+	}
 	for _, s := range report.Stopped {
-		h.log.Info("reclaimed what an earlier host left", "service", s.Identity.Kind+"."+marker.Kind(s.Identity.Service),
+		h.log.Info("reclaimed what an earlier host left", "service", serviceOf(s.Identity),
 			"instance", s.Identity.Instance, "pid", s.PID, "others", len(s.Result.Swept), "how", s.Result.How)
 	}
 	for _, record := range report.Foreign {
 		h.log.Info("a recorded process is gone, and its pid is another's now: left alone",
-			"service", record.Identity.Service, "pid", record.PID)
+			"service", serviceOf(record.Identity), "pid", record.PID)
 	}
 	for _, u := range report.Unknown {
 		h.log.Warn("a recorded process could not be identified: left alone",
-			"service", u.Record.Identity.Service, "pid", u.Record.PID, "reason", u.Reason)
+			"service", serviceOf(u.Record.Identity), "pid", u.Record.PID, "reason", u.Reason)
 	}
-	if err != nil {
-		return fmt.Errorf("cannot reclaim what an earlier host left: %w", err)
+	// The services start all the same: a process that cannot be ended holds up
+	// at the most the service whose port it has.
+	for _, failure := range report.Failures {
+		h.log.Error("something that an earlier host left is still there", "error", failure)
 	}
 	keep := func(path string) bool {
 		for _, u := range report.Unknown {
@@ -187,6 +192,10 @@ func (h *host) reclaim(ctx context.Context) error {
 		return false
 	}
 	return h.inst.PrepareRunDir(keep)
+}
+
+func serviceOf(id marker.Identity) config.Ref {
+	return config.Ref{Kind: config.Kind(id.Kind), Name: id.Service}
 }
 
 // listen opens the gateway's port, or says who has it.

@@ -28,13 +28,18 @@ type lineWriter struct {
 	stream Stream
 	output Output
 	buffer []byte
+	cut    bool // the last piece was the beginning of a line
 }
 
 func (w *lineWriter) Write(p []byte) (int, error) {
 	n := len(p)
 	for len(p) > 0 {
 		if end := bytes.IndexByte(p, '\n'); end >= 0 && len(w.buffer)+end <= maxLine {
-			w.emit(append(w.buffer, p[:end]...))
+			w.buffer = append(w.buffer, p[:end]...)
+			if len(w.buffer) > 0 || !w.cut {
+				w.emit()
+			}
+			w.cut = false
 			p = p[end+1:]
 			continue
 		}
@@ -42,7 +47,8 @@ func (w *lineWriter) Write(p []byte) (int, error) {
 		w.buffer = append(w.buffer, p[:room]...)
 		p = p[room:]
 		if len(w.buffer) == maxLine {
-			w.emit(w.buffer)
+			w.emit()
+			w.cut = true
 		}
 	}
 	return n, nil
@@ -51,11 +57,11 @@ func (w *lineWriter) Write(p []byte) (int, error) {
 // flush hands on a last line that was not ended.
 func (w *lineWriter) flush() {
 	if len(w.buffer) > 0 {
-		w.emit(w.buffer)
+		w.emit()
 	}
 }
 
-func (w *lineWriter) emit(line []byte) {
-	w.output(w.stream, bytes.TrimSuffix(line, []byte("\r")))
+func (w *lineWriter) emit() {
+	w.output(w.stream, bytes.TrimSuffix(w.buffer, []byte("\r")))
 	w.buffer = w.buffer[:0]
 }

@@ -85,6 +85,11 @@ func (r *runner) Start(ctx context.Context) error {
 	r.cmd.SysProcAttr = attributes(r.dieWithHost)
 	if err := r.spawner.Start(r.cmd); err != nil {
 		files.closeHostEnds()
+		// The kernel's error is the same for a missing directory, and os/exec
+		// names the executable.
+		if _, dirErr := os.Stat(r.cmd.Dir); r.cmd.Dir != "" && dirErr != nil {
+			err = fmt.Errorf("cannot use the working directory: %w", dirErr)
+		}
 		return err
 	}
 	r.lifeline = files.lifelineW

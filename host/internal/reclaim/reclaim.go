@@ -7,6 +7,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"sync"
 	"time"
 
@@ -32,7 +33,7 @@ type Reclaimer struct {
 	Grace func(kind marker.Kind, service string) time.Duration
 	// Live reports whether an instance is one that this host runs.
 	Live func(instance string) bool
-	Log   hclog.Logger
+	Log  hclog.Logger
 }
 
 // Report says what was found.
@@ -44,6 +45,8 @@ type Report struct {
 	// Unknown are recorded processes that could not be identified. They were
 	// not touched, and stay recorded.
 	Unknown []Unknown
+	// Failures say what could not be ended. It stays recorded too.
+	Failures []error
 }
 
 // Stopped is one instance that was ended.
@@ -59,9 +62,11 @@ type Unknown struct {
 	Reason string
 }
 
-// Run reclaims all that is left of the installation. When it returns nil, no
-// process that can be proven to be the installation's is alive. Errors name
-// what survived; they do not keep the others from being reclaimed.
+// Run reclaims all that is left of the installation. Unless the report has
+// failures, no process that can be proven to be the installation's is alive
+// when it returns; a failure does not keep the others from being reclaimed.
+// The end of ctx takes the grace from what is still being ended. An error
+// means that the registry could not be read, and nothing was done.
 func (r *Reclaimer) Run(ctx context.Context) (Report, error) {
 	records, err := r.Registry.All()
 	if err != nil {
@@ -70,12 +75,12 @@ func (r *Reclaimer) Run(ctx context.Context) (Report, error) {
 	c := &collector{}
 	var wg sync.WaitGroup
 	for _, record := range records {
-		wg.Go(func() { c.add(r.reclaimRecord(ctx, c, record)) })
+		wg.Go(func() { c.failed(r.reclaimRecord(ctx, c, record)) })
 	}
 	wg.Wait()
 	// What was never recorded, or whose record was lost.
-	c.add(r.reclaimMarked(ctx, c))
-	return c.report, errors.Join(c.errs...)
+	c.failed(r.reclaimMarked(ctx, c))
+	return c.report, nil
 }
 
 // reclaimRecord ends what is left of a recorded instance.
@@ -122,18 +127,24 @@ func (r *Reclaimer) reclaimRecord(ctx context.Context, c *collector, record regi
 // reclaimMarked ends every process that carries the installation's marker,
 // instance by instance, until a scan finds none.
 func (r *Reclaimer) reclaimMarked(ctx context.Context, c *collector) error {
+	ctxList := context.WithoutCancel(ctx) // a hurry is no reason to look less
+	tried := make(map[string]bool)
 	for range maxRounds {
-		found, err := probes.List(ctx, probes.Filter{Installation: r.Installation})
+		found, err := probes.List(ctxList, probes.Filter{Installation: r.Installation})
 		if err != nil {
 			return fmt.Errorf("cannot look for processes of the installation: %w", err)
 		}
-		instances := byInstance(found)
+		// What a round could not end has been told.
+		instances := slices.DeleteFunc(byInstance(found), func(id marker.Identity) bool { return tried[id.Instance] })
 		if len(instances) == 0 {
 			return nil
 		}
+		for _, id := range instances {
+			tried[id.Instance] = true
+		}
 		var wg sync.WaitGroup
 		for _, id := range instances {
-			wg.Go(func() { c.add(r.reclaimInstance(ctx, c, id)) })
+			wg.Go(func() { c.failed(r.reclaimInstance(ctx, c, id)) })
 		}
 		wg.Wait()
 	}
@@ -167,14 +178,13 @@ func byInstance(found []probes.Found) []marker.Identity {
 type collector struct {
 	mu     sync.Mutex
 	report Report
-	errs   []error
 }
 
-func (c *collector) add(err error) {
+func (c *collector) failed(err error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if err != nil {
-		c.errs = append(c.errs, err)
+		c.report.Failures = append(c.report.Failures, err)
 	}
 }
 
