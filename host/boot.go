@@ -94,6 +94,18 @@ func (h *host) grace(kind marker.Kind, name string) time.Duration {
 	return reclaimGrace
 }
 
+// defaultGrace is grace for who does not know the configuration.
+func defaultGrace(marker.Kind, string) time.Duration { return reclaimGrace }
+
+// Instances implements control.Processes.
+func (h *host) Instances() ([]registry.Record, error) { return h.registry.All() }
+
+// Reclaim implements control.Processes. The registry's records are of live
+// instances, so it is the marker that finds the others.
+func (h *host) Reclaim(ctx context.Context) (reclaim.Report, error) {
+	return h.reclaimer.RunMarked(ctx), nil
+}
+
 // start is how the manager starts a service.
 func (h *host) start(ctx context.Context, service config.Service) (supervise.Instance, error) {
 	if service.Port != 0 {
@@ -112,10 +124,10 @@ func (h *host) start(ctx context.Context, service config.Service) (supervise.Ins
 		ReadyTimeout: service.ReadyTimeout,
 		Output:       h.journal.output(service.Ref()),
 	})
-	if err != nil {
+	if instance == nil {
 		return nil, err // not a nil *Instance in an interface
 	}
-	return instance, nil
+	return instance, err
 }
 
 // run boots, serves until stop ends, and shuts down; hurry takes the grace
@@ -137,6 +149,7 @@ func (h *host) run(ctx, stop, hurry context.Context) (err error) {
 		return errors.Join(err, listener.Close())
 	}
 	api := control.NewServer(h.manager, h.status)
+	api.HandleProcesses(h)
 
 	loop, endLoop := context.WithCancel(context.WithoutCancel(ctx))
 	var running sync.WaitGroup

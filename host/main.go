@@ -23,14 +23,21 @@ func main() {
 }
 
 // execute runs the command line and returns the exit status: 0 done, 1 failed,
-// 2 wrong usage.
+// 2 wrong usage, and for identify what its help says.
 func execute(ctx context.Context, args []string) int {
 	root, ran := newRootCommand()
 	root.SetArgs(args)
 	err := root.ExecuteContext(ctx)
+	var status exitError
+	var usage usageError
 	switch {
 	case err == nil:
 		return 0
+	case errors.As(err, &status):
+		return int(status)
+	case errors.As(err, &usage):
+		fmt.Fprintf(os.Stderr, "plughost: %v\n", err)
+		return exitUsage
 	case errors.Is(err, errReported):
 		return exitFailed
 	case !*ran:
@@ -44,6 +51,9 @@ func execute(ctx context.Context, args []string) int {
 
 // errReported is the error of a command that has said already what went wrong.
 var errReported = errors.New("reported")
+
+// usageError is wrong usage that a command itself found.
+type usageError struct{ error }
 
 func newRootCommand() (root *cobra.Command, ran *bool) {
 	ran = new(bool)
@@ -69,6 +79,10 @@ any crash, takes back exactly the processes that are its own.`,
 		newVerbCommand(&at, "start", "Start a service that is stopped or has failed", "Started"),
 		newVerbCommand(&at, "stop", "Stop a service, and end all that belongs to it", "Stopped"),
 		newVerbCommand(&at, "restart", "Replace a service's instance by a new one", "Restarted"),
+		newIdentifyCommand(&at),
+		newPortCommand(&at),
+		newOrphansCommand(&at),
+		newDoctorCommand(&at),
 		newVersionCommand(),
 	)
 	return root, ran

@@ -35,7 +35,7 @@ all services, dependants first; a second signal takes the grace from them.`,
 }
 
 func run(ctx context.Context, at *location, paths []string, outliveHost bool) error {
-	conf, err := loadConfig(paths)
+	conf, warnings, err := loadConfig(paths)
 	if err != nil {
 		return err
 	}
@@ -55,6 +55,10 @@ func run(ctx context.Context, at *location, paths []string, outliveHost bool) er
 	case stampUnverified:
 		log.Debug("running without a marker", "reason", err)
 	case stampDone:
+	}
+	// Not before the stamp, which may have this read again.
+	if err := writeDiagnostics(os.Stderr, warnings); err != nil {
+		return err
 	}
 	stop, hurry := watchSignals(log)
 	host, err := newHost(conf, inst, log, outliveHost)

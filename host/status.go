@@ -1,7 +1,6 @@
 package main
 
 import (
-	"encoding/json"
 	"fmt"
 	"io"
 	"strconv"
@@ -31,9 +30,7 @@ func newStatusCommand(at *location) *cobra.Command {
 				return at.explain(err)
 			}
 			if asJSON {
-				encoder := json.NewEncoder(cmd.OutOrStdout())
-				encoder.SetIndent("", "  ")
-				return encoder.Encode(status)
+				return writeJSON(cmd.OutOrStdout(), status)
 			}
 			return writeStatus(cmd.OutOrStdout(), status, time.Now())
 		},

@@ -20,8 +20,11 @@ func newValidateCommand() *cobra.Command {
   plughost validate --config /etc/plughost`,
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			conf, err := loadConfig(paths)
+			conf, warnings, err := loadConfig(paths)
 			if err != nil {
+				return err
+			}
+			if err := writeDiagnostics(os.Stderr, warnings); err != nil {
 				return err
 			}
 			fmt.Fprintf(cmd.OutOrStdout(), "The configuration is valid: %s.\n", count(len(conf.Services), "service"))
@@ -37,17 +40,18 @@ func addConfigFlag(cmd *cobra.Command, paths *[]string) {
 		"configuration file or directory; may be given several times")
 }
 
-// loadConfig reads a configuration and writes all that is to be said of it to
-// standard error. The error is errReported.
-func loadConfig(paths []string) (*config.Config, error) {
+// loadConfig reads a configuration. What is wrong with it is written to
+// standard error, and the error is errReported then; mere warnings are left to
+// the caller to write.
+func loadConfig(paths []string) (*config.Config, *config.Diagnostics, error) {
 	conf, diags := config.Load(paths...)
+	if !diags.HasErrors() {
+		return conf, diags, nil
+	}
 	if err := writeDiagnostics(os.Stderr, diags); err != nil {
-		return nil, err
+		return nil, nil, err
 	}
-	if diags.HasErrors() {
-		return nil, errReported
-	}
-	return conf, nil
+	return nil, nil, errReported
 }
 
 func writeDiagnostics(w io.Writer, diags *config.Diagnostics) error {
@@ -63,5 +67,12 @@ func count(n int, noun string) string {
 	if n == 1 {
 		return "1 " + noun
 	}
-	return fmt.Sprintf("%d %ss", n, noun)
+	return fmt.Sprintf("%d %s", n, plural(noun))
+}
+
+func plural(noun string) string {
+	if noun[len(noun)-1] == 's' {
+		return noun + "es"
+	}
+	return noun + "s"
 }

@@ -16,12 +16,19 @@ type Filter struct {
 	// Hosts selects the hosts of the installation instead of its
 	// subprocesses. Hosts have no instance.
 	Hosts bool
+
+	// everyone selects all marked processes, hosts among them. It cannot be
+	// set from outside, so that nothing but a listing ever asks for it.
+	everyone bool
 }
 
 // errFilter refuses a filter that would select processes of everybody.
 var errFilter = errors.New("filter names neither an installation nor an instance")
 
 func (f Filter) check() error {
+	if f.everyone {
+		return nil
+	}
 	if f.Installation == "" && f.Instance == "" {
 		return errFilter
 	}
@@ -33,6 +40,9 @@ func (f Filter) check() error {
 
 // selects reports whether a process with that identity is asked for.
 func (f Filter) selects(id marker.Identity) bool {
+	if f.everyone {
+		return true
+	}
 	return (id.Kind == marker.KindHost) == f.Hosts &&
 		id.Matches(marker.Identity{Installation: f.Installation, Instance: f.Instance})
 }
@@ -66,6 +76,12 @@ func List(ctx context.Context, f Filter) ([]Found, error) {
 	})
 	slices.SortFunc(all, func(a, b Found) int { return a.PID - b.PID })
 	return all, err
+}
+
+// ListAll returns the live marked processes of all installations, hosts among
+// them, under the same conditions as List. It is for looking at.
+func ListAll(ctx context.Context) ([]Found, error) {
+	return List(ctx, Filter{everyone: true})
 }
 
 // scan calls visit for every process that List would return. The callee owns

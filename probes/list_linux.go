@@ -68,6 +68,9 @@ func scanProcesses(ctx context.Context, f Filter, visit func(*Process, Found)) e
 	if f.Instance == "" {
 		s.needle = []byte(f.Installation)
 	}
+	if f.everyone {
+		s.needle = []byte(marker.Prefix)
+	}
 	pids, err := numbersIn(proc, s.buf, nil)
 	if err != nil {
 		return fmt.Errorf("read /proc: %w", err)

@@ -73,12 +73,17 @@ func untilInputEnds() error {
 // test.
 func startHelper(t *testing.T, args ...string) *exec.Cmd {
 	t.Helper()
+	return startHelperWith(t, nil, args...)
+}
+
+func startHelperWith(t *testing.T, env []string, args ...string) *exec.Cmd {
+	t.Helper()
 	self, err := os.Executable()
 	if err != nil {
 		t.Fatal(err)
 	}
 	cmd := exec.Command(self)
-	cmd.Env = append(os.Environ(), envHelper+"="+strings.Join(args, " "))
+	cmd.Env = append(append(os.Environ(), env...), envHelper+"="+strings.Join(args, " "))
 	stdin, err := cmd.StdinPipe()
 	if err != nil {
 		t.Fatal(err)
@@ -92,7 +97,9 @@ func startHelper(t *testing.T, args ...string) *exec.Cmd {
 	}
 	t.Cleanup(func() {
 		stdin.Close()
-		_ = cmd.Wait()
+		if cmd.ProcessState == nil {
+			_ = cmd.Wait()
+		}
 	})
 	line, err := bufio.NewReader(stdout).ReadString('\n')
 	if err != nil || line != "ready\n" {

@@ -23,9 +23,9 @@ const (
 	SubprocessValue = "1"
 )
 
-// prefix is what all of the names begin with. Variables that are no markers
+// Prefix is what all of the names begin with. Variables that are no markers
 // (PLUGHOST_PORT is one) begin with it too.
-const prefix = "PLUGHOST_"
+const Prefix = "PLUGHOST_"
 
 // Kind says what a marked process is.
 type Kind string

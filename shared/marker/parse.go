@@ -27,14 +27,14 @@ var ErrMalformed = errors.New("malformed marker")
 func Parse(block []byte) (Identity, error) {
 	var s set
 	for rest := block; ; {
-		i := bytes.Index(rest, []byte(prefix))
+		i := bytes.Index(rest, []byte(Prefix))
 		if i < 0 {
 			break
 		}
 		starts := i == 0 && len(rest) == len(block) || i > 0 && rest[i-1] == 0
 		entry := rest[i:]
 		if !starts {
-			rest = entry[len(prefix):]
+			rest = entry[len(Prefix):]
 			continue
 		}
 		end := bytes.IndexByte(entry, 0)
@@ -68,7 +68,7 @@ func ParseList(env []string) (Identity, error) {
 // one pass of bytes.Index over a block that has none.
 func Scan(block []byte) bool {
 	for rest, first := block, true; ; first = false {
-		i := bytes.Index(rest, []byte(prefix))
+		i := bytes.Index(rest, []byte(Prefix))
 		if i < 0 {
 			return false
 		}
@@ -80,7 +80,7 @@ func Scan(block []byte) bool {
 				return true
 			}
 		}
-		rest = rest[i+len(prefix):]
+		rest = rest[i+len(Prefix):]
 	}
 }
 

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"net"
 	"net/http"
 	"net/url"
@@ -50,11 +51,16 @@ func (c *Client) do(ctx context.Context, method, path string, answer any) error 
 	}
 	response, err := c.http.Do(request)
 	if err != nil {
+		// Without the method and the made-up URL of url.Error.
 		var op *net.OpError
-		if errors.As(err, &op) && op.Op == "dial" {
+		switch {
+		case !errors.As(err, &op):
+			return fmt.Errorf("cannot reach the host: %w", err)
+		case op.Op == "dial" && (errors.Is(op, fs.ErrNotExist) || errors.Is(op, connRefused)):
 			return fmt.Errorf("%w (%w)", ErrNoHost, op.Err)
+		default:
+			return fmt.Errorf("cannot reach the host: %w", op)
 		}
-		return fmt.Errorf("cannot reach the host: %w", err)
 	}
 	defer response.Body.Close()
 	if response.StatusCode/100 != 2 {

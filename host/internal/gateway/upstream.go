@@ -7,6 +7,7 @@ import (
 	"maps"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/hashicorp/go-hclog"
@@ -55,6 +56,9 @@ type link struct {
 	// cancel ends the session at once, and all calls in flight with it.
 	cancel   context.CancelFunc
 	progress progress
+	// stale is set while a new reading of the lists waits, so that a plugin
+	// which floods the host with changes has them read once more, not each time.
+	stale atomic.Bool
 	// session is nil while it is not open. The upstream's lock guards it.
 	session *mcp.ClientSession
 }
@@ -137,7 +141,14 @@ func (u *upstream) dial(l *link, plugin Plugin) (*mcp.ClientSession, error) {
 	}
 	// A notification may come before the session is open: the job finds it
 	// open, or not.
-	refresh := func() { u.then(func() { u.refresh(l) }) }
+	refresh := func() {
+		if !l.stale.Swap(true) {
+			u.then(func() {
+				l.stale.Store(false)
+				u.refresh(l)
+			})
+		}
+	}
 	client := mcp.NewClient(&mcp.Implementation{Name: "plughost", Version: "1"}, &mcp.ClientOptions{
 		Capabilities:               &mcp.ClientCapabilities{},
 		ToolListChangedHandler:     func(context.Context, *mcp.ToolListChangedRequest) { refresh() },

@@ -11,8 +11,8 @@
 //	logs/          a log per service
 //	run/           sockets: a directory per instance, and the control API's
 //
-// When its path is too long for a socket address, run/ lies in the system's
-// directory for temporary files instead, under the installation's id.
+// When its path is too long for a socket address, run/ is a directory in /tmp
+// instead, named after the installation's id.
 package installation
 
 import (

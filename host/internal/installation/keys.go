@@ -147,8 +147,11 @@ func makeCA(id, certPath, keyPath string) error {
 	if err != nil {
 		return err
 	}
-	// The key first: a certificate without its key cannot be used, and both
-	// are made anew when the certificate is missing.
+	// The certificate last, and none before it: both are made anew when either
+	// is missing, so that it does not matter where this is interrupted.
+	if err := os.Remove(certPath); err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return err
+	}
 	if err := writeFile(keyPath, keyPEM); err != nil {
 		return err
 	}

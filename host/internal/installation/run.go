@@ -6,6 +6,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"runtime"
 	"strings"
 )
 
@@ -13,8 +14,10 @@ import (
 // 104 bytes on macOS and the BSDs, 108 on Linux, with the final NUL.
 const maxSocketPath = 103
 
-// longestName is the longest path below the run directory: go-plugin puts its
-// socket at <instance>/plugin<up to 10 digits>.
+// longestName is the longest path below the run directory: a plugin makes its
+// socket in its instance's directory, with up to 10 digits of os.CreateTemp at
+// the end of its name. (Package launch sees to it that go-plugin puts no
+// further directory in between.)
 const longestName = instanceDirLen + len("/plugin") + 10
 
 // instanceDirLen is the length of an instance's directory name: the random
@@ -23,18 +26,21 @@ const instanceDirLen = 12
 
 // RunDir is the directory of the sockets: run/ in the state directory, or a
 // short one under the system's temporary directory where the path of that is
-// too long for a socket's address.
+// too long for a socket's address. It is the same for everybody: $TMPDIR, which
+// a service manager and a user's shell set differently, does not matter.
 func (p Paths) RunDir() string {
 	dir := filepath.Join(p.Dir, "run")
 	if len(dir)+1+longestName <= maxSocketPath {
 		return dir
 	}
-	name := "plughost-" + strings.ReplaceAll(p.ID, "-", "")[:16]
-	dir = filepath.Join(os.TempDir(), name)
-	if len(dir)+1+longestName <= maxSocketPath {
-		return dir
+	return filepath.Join(tempDir(), "plughost-"+strings.ReplaceAll(p.ID, "-", "")[:16])
+}
+
+func tempDir() string {
+	if runtime.GOOS == "windows" {
+		return os.TempDir()
 	}
-	return filepath.Join("/tmp", name)
+	return "/tmp"
 }
 
 // ControlSocket is the path of the control API's socket.
@@ -74,18 +80,22 @@ func (i *Installation) PrepareRunDir(keep func(path string) bool) error {
 	return nil
 }
 
-// RemoveRunDir removes the run directory if it is outside the state directory.
-// It is called when the host ends, so that nothing is left in /tmp.
+// RemoveRunDir removes the run directory if it is outside the state directory
+// and holds nothing that is still needed. It is called when the host ends, so
+// that nothing is left in /tmp.
 func (i *Installation) RemoveRunDir() error {
 	dir := i.RunDir()
 	if filepath.Dir(dir) == i.Dir {
 		return nil
 	}
 	err := os.Remove(dir)
-	if errors.Is(err, fs.ErrNotExist) {
+	if errors.Is(err, fs.ErrNotExist) || errors.Is(err, fs.ErrExist) { // gone, or not empty
 		return nil
 	}
-	return err
+	if err != nil {
+		return fmt.Errorf("cannot remove the directory for sockets: %w", err)
+	}
+	return nil
 }
 
 // MakeInstanceDir makes the directory of an instance, of mode 0700.

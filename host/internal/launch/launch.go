@@ -77,7 +77,8 @@ func (l *Launcher) Live(instance string) bool {
 
 // Launch starts a new instance and returns when it is ready. If it cannot be
 // made ready, in time or before ctx ends, nothing is left of it when Launch
-// returns, unless the error wraps a *probes.SurvivorsError.
+// returns; if something is all the same, the instance comes with the error, so
+// that its Stop can try again.
 func (l *Launcher) Launch(ctx context.Context, spec Spec) (*Instance, error) {
 	ctx, cancel := context.WithTimeoutCause(ctx, spec.ReadyTimeout,
 		fmt.Errorf("it was not ready within %v", spec.ReadyTimeout))
@@ -90,8 +91,10 @@ func (l *Launcher) Launch(ctx context.Context, spec Spec) (*Instance, error) {
 	if err := inst.start(ctx, spec); err != nil {
 		err = inst.explain(ctx, err)
 		// Whatever ended the start must not keep us from ending the plugin.
-		_, stopErr := inst.end(context.WithoutCancel(ctx), abortGrace)
-		return nil, errors.Join(err, stopErr)
+		if _, stopErr := inst.end(context.WithoutCancel(ctx), abortGrace); stopErr != nil {
+			return inst, errors.Join(err, stopErr)
+		}
+		return nil, err
 	}
 	return inst, nil
 }
@@ -297,7 +300,10 @@ func (i *Instance) explain(ctx context.Context, err error) error {
 		select {
 		case <-r.exited:
 			<-r.drained
-			err = fmt.Errorf("it ended before it was ready: %s", ExitText(r.waitErr))
+			err = errors.New("it ended before it was ready: exit status 0")
+			if r.waitErr != nil {
+				err = fmt.Errorf("it ended before it was ready: %w", r.waitErr)
+			}
 		default:
 		}
 	}
@@ -305,14 +311,6 @@ func (i *Instance) explain(ctx context.Context, err error) error {
 		return fmt.Errorf("%w; its last output was:\n%s", err, indent(words))
 	}
 	return err
-}
-
-// ExitText says how a process ended, for people.
-func ExitText(waitErr error) string {
-	if waitErr == nil {
-		return "exit status 0"
-	}
-	return waitErr.Error()
 }
 
 func indent(text string) string {

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"strings"
 	"sync"
@@ -320,5 +321,14 @@ func TestInstanceFilesArePrivate(t *testing.T) {
 		if info, err := os.Stat(key); err != nil || info.Mode().Perm() != 0o600 {
 			t.Errorf("%s has mode %v (%v), want 0600", key, info.Mode(), err)
 		}
+	}
+}
+
+func TestExitStatusOfAFailedStartIsKept(t *testing.T) {
+	l := newLauncher(t)
+	_, err := l.Launch(timeout(t), spec(t, "usage", &lines{}))
+	var exit *exec.ExitError
+	if !errors.As(err, &exit) || exit.ExitCode() != 2 {
+		t.Errorf("the error is %v, want one that has exit status 2", err)
 	}
 }

@@ -22,7 +22,9 @@ const termGrace = 500 * time.Millisecond
 // error, such as a *probes.SurvivorsError, it may be called again.
 func (i *Instance) Stop(ctx context.Context, grace time.Duration) (probes.Result, error) {
 	deadline := time.Now().Add(grace)
-	i.drain(ctx, grace)
+	if i.conn != nil { // else it never got ready
+		i.drain(ctx, grace)
+	}
 	return i.end(ctx, max(time.Until(deadline), min(grace, termGrace)))
 }
 

@@ -6,6 +6,7 @@ import (
 	"bytes"
 	"encoding/json"
 	"fmt"
+	"io"
 	"maps"
 	"slices"
 	"strings"
@@ -53,33 +54,36 @@ func parseJSON(line []byte) (level, message string, fields map[string]any, ok bo
 	if trimmed := bytes.TrimSpace(line); len(trimmed) == 0 || trimmed[0] != '{' {
 		return "", "", nil, false
 	}
-	decoder := json.NewDecoder(bytes.NewReader(line))
+	// In an array, so that it is as deep as in the log: what is too deep for a
+	// decoder there could not be read again.
+	decoder := json.NewDecoder(io.MultiReader(strings.NewReader("["), bytes.NewReader(line), strings.NewReader("]")))
 	decoder.UseNumber()
-	if err := decoder.Decode(&fields); err != nil || decoder.More() {
+	var objects []map[string]any
+	if err := decoder.Decode(&objects); err != nil || len(objects) != 1 {
 		return "", "", nil, false
 	}
-	message, ok = take(fields, "@message", "msg")
+	fields = objects[0]
+	if _, err := decoder.Token(); err != io.EOF {
+		return "", "", nil, false // more follows the object
+	}
+	message, ok = take(fields, anything, "@message", "msg")
 	if !ok {
 		return "", "", nil, false
 	}
-	level, _ = take(fields, "@level", "level")
+	level, _ = take(fields, isLevel, "@level", "level")
 	level = strings.ToLower(level)
-	if !slices.Contains(levels, level) {
-		level = ""
-	}
-	for _, name := range []string{"@timestamp", "time"} {
-		delete(fields, name)
-	}
+	_, _ = take(fields, isTime, "@timestamp", "time") // the entry has its own
 	if len(fields) == 0 {
 		fields = nil
 	}
 	return level, message, fields, true
 }
 
-// take removes and returns the first of the named members that is a string.
-func take(fields map[string]any, names ...string) (string, bool) {
+// take removes and returns the first of the named members that is a string of
+// the kind wanted. One that is not means something else, and stays a field.
+func take(fields map[string]any, wanted func(string) bool, names ...string) (string, bool) {
 	for _, name := range names {
-		if value, ok := fields[name].(string); ok {
+		if value, ok := fields[name].(string); ok && wanted(value) {
 			delete(fields, name)
 			return value, true
 		}
@@ -87,18 +91,29 @@ func take(fields map[string]any, names ...string) (string, bool) {
 	return "", false
 }
 
+func anything(string) bool { return true }
+
+func isLevel(text string) bool { return slices.Contains(levels, strings.ToLower(text)) }
+
+func isTime(text string) bool {
+	_, err := time.Parse(time.RFC3339, text)
+	return err == nil
+}
+
 // Format writes an entry as one line for people. Control characters, which
-// could steer a terminal, are shown escaped.
+// could steer a terminal, and those that change the direction of what is
+// written around them are shown escaped.
 func (e Entry) Format() string {
 	var b strings.Builder
-	fmt.Fprintf(&b, "%s %-5s %s", e.Time.Local().Format("2006-01-02 15:04:05.000"), strings.ToUpper(e.Level), e.Service)
+	fmt.Fprintf(&b, "%s %-5s %s", e.Time.Local().Format("2006-01-02 15:04:05.000"),
+		Printable(strings.ToUpper(e.Level)), Printable(e.Service))
 	if e.Stream == StreamHost {
 		b.WriteString(" (host)")
 	}
 	b.WriteString(": ")
-	b.WriteString(printable(e.Message))
+	b.WriteString(Printable(e.Message))
 	for _, name := range slices.Sorted(maps.Keys(e.Fields)) {
-		fmt.Fprintf(&b, " %s=%s", printable(name), printable(fieldText(e.Fields[name])))
+		fmt.Fprintf(&b, " %s=%s", Printable(name), Printable(fieldText(e.Fields[name])))
 	}
 	return b.String()
 }
@@ -107,28 +122,38 @@ func fieldText(value any) string {
 	if text, ok := value.(string); ok && !strings.ContainsAny(text, " \t\"") {
 		return text
 	}
-	encoded, err := json.Marshal(value)
-	if err != nil {
+	var b strings.Builder
+	encoder := json.NewEncoder(&b)
+	encoder.SetEscapeHTML(false) // people read it
+	if err := encoder.Encode(value); err != nil {
 		return fmt.Sprint(value)
 	}
-	return string(encoded)
+	return strings.TrimSuffix(b.String(), "\n")
 }
 
-func printable(text string) string {
-	if !strings.ContainsFunc(text, isControl) {
+// Printable is text, of whatever origin, without what could steer a terminal:
+// that is shown escaped.
+func Printable(text string) string {
+	text = strings.ToValidUTF8(text, string(utf8.RuneError))
+	if !strings.ContainsFunc(text, steers) {
 		return text
 	}
 	var b strings.Builder
 	for _, r := range text {
-		if isControl(r) {
+		switch {
+		case !steers(r):
+			b.WriteRune(r)
+		case r <= 0xff:
 			fmt.Fprintf(&b, "\\x%02x", r)
-			continue
+		default:
+			fmt.Fprintf(&b, "\\u%04x", r)
 		}
-		b.WriteRune(r)
 	}
 	return b.String()
 }
 
-func isControl(r rune) bool {
-	return r != '\t' && unicode.IsControl(r)
+// steers reports whether a terminal does not just show r: control characters,
+// further ends of lines and marks of the direction of writing.
+func steers(r rune) bool {
+	return r != '\t' && unicode.IsControl(r) || unicode.In(r, unicode.Zl, unicode.Zp, unicode.Bidi_Control)
 }

@@ -43,7 +43,7 @@ func (h Holder) String() string {
 	if owner == "" {
 		owner = fmt.Sprintf("uid %d", h.UID)
 	}
-	text := fmt.Sprintf("pid %d (%s, of user %s, listening on %s)", h.PID, h.Command, owner, h.Addr)
+	text := fmt.Sprintf("pid %d (%q, of user %s, listening on %s)", h.PID, h.Command, owner, h.Addr)
 	if h.Service != "" {
 		return text + ", which runs for service " + h.Service
 	}

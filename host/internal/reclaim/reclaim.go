@@ -83,6 +83,15 @@ func (r *Reclaimer) Run(ctx context.Context) (Report, error) {
 	return c.report, nil
 }
 
+// RunMarked is Run for a host that runs: it ends the processes that carry the
+// installation's marker and are of no live instance, and leaves the records
+// alone.
+func (r *Reclaimer) RunMarked(ctx context.Context) Report {
+	c := &collector{}
+	c.failed(r.reclaimMarked(ctx, c))
+	return c.report
+}
+
 // reclaimRecord ends what is left of a recorded instance.
 func (r *Reclaimer) reclaimRecord(ctx context.Context, c *collector, record registry.Record) error {
 	id := record.Identity
@@ -134,8 +143,12 @@ func (r *Reclaimer) reclaimMarked(ctx context.Context, c *collector) error {
 		if err != nil {
 			return fmt.Errorf("cannot look for processes of the installation: %w", err)
 		}
-		// What a round could not end has been told.
-		instances := slices.DeleteFunc(byInstance(found), func(id marker.Identity) bool { return tried[id.Instance] })
+		// An instance is live before its first process is, so one that was
+		// found and is not live never will be again. What a round could not
+		// end has been told.
+		instances := slices.DeleteFunc(byInstance(found), func(id marker.Identity) bool {
+			return tried[id.Instance] || r.Live(id.Instance)
+		})
 		if len(instances) == 0 {
 			return nil
 		}

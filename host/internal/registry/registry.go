@@ -143,7 +143,7 @@ func check(tx *bbolt.Tx) error {
 	if tx.Bucket(instanceBucket) == nil {
 		return errors.New("the registry has no place for instances")
 	}
-	if _, err := records(tx); err != nil {
+	if _, err := allRecords(tx); err != nil {
 		return err
 	}
 	info, err := os.Stat(tx.DB().Path())
@@ -160,7 +160,7 @@ func check(tx *bbolt.Tx) error {
 	return errors.Join(errs...)
 }
 
-func records(tx *bbolt.Tx) ([]Record, error) {
+func allRecords(tx *bbolt.Tx) ([]Record, error) {
 	var all []Record
 	err := tx.Bucket(instanceBucket).ForEach(func(key, value []byte) error {
 		var record Record
@@ -182,7 +182,7 @@ func (r *Registry) All() ([]Record, error) {
 	var all []Record
 	err := r.db.View(func(tx *bbolt.Tx) error {
 		var err error
-		all, err = records(tx)
+		all, err = allRecords(tx)
 		return err
 	})
 	if err != nil {

@@ -53,7 +53,7 @@ func newRecord(t *testing.T) Record {
 	t.Helper()
 	id, err := uuid.NewV7()
 	if err != nil {
-		t.Fatal(err)
+		t.Error(err)
 	}
 	return Record{
 		Identity: marker.Identity{
@@ -83,7 +83,9 @@ func wantRecords(t *testing.T, r *Registry, want ...Record) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if len(got) != len(want) || len(want) > 0 && !reflect.DeepEqual(got, want) {
+	if len(got) != len(want) {
+		t.Errorf("the registry holds %d records, want %d", len(got), len(want))
+	} else if len(want) > 0 && !reflect.DeepEqual(got, want) {
 		t.Errorf("the registry holds\n%+v\nwant\n%+v", got, want)
 	}
 }
@@ -201,19 +203,23 @@ func TestErrorsAfterClose(t *testing.T) {
 func filled(t *testing.T, path string, n int) {
 	t.Helper()
 	r := mustOpen(t, path)
-	var puts sync.WaitGroup
-	for range n {
-		record := newRecord(t)
-		puts.Go(func() {
-			if err := r.Put(record); err != nil {
-				t.Error(err)
-			}
-		})
-	}
-	puts.Wait()
+	together(n, func(int) {
+		if err := r.Put(newRecord(t)); err != nil {
+			t.Error(err)
+		}
+	})
 	if err := r.Close(); err != nil {
 		t.Fatal(err)
 	}
+}
+
+// together does something n times side by side, so that it shares writes.
+func together(n int, do func(int)) {
+	var all sync.WaitGroup
+	for i := range n {
+		all.Go(func() { do(i) })
+	}
+	all.Wait()
 }
 
 // update changes the database itself.
@@ -259,7 +265,6 @@ func TestADamagedRegistryIsMovedAside(t *testing.T) {
 		{"zeros", write(string(make([]byte, 32<<10))), "invalid database"},
 		{"cut to a tenth", cut(10), ""},
 		{"cut to a half", cut(50), ""},
-		{"cut by a little", cut(90), ""},
 		{"another version", func(t *testing.T, path string) {
 			filled(t, path, 1)
 			update(t, path, func(tx *bbolt.Tx) error { return tx.Bucket(metaBucket).Put(versionKey, []byte("2")) })
@@ -313,6 +318,50 @@ func TestADamagedRegistryIsMovedAside(t *testing.T) {
 	}
 }
 
+func TestReadIsForWhenNoHostRuns(t *testing.T) {
+	path := newPath(t)
+	if records, err := Read(path); err != nil || len(records) > 0 {
+		t.Errorf("without a registry: %v, %v", records, err)
+	}
+	r := mustOpen(t, path)
+	want := newRecord(t)
+	put(t, r, want)
+	if _, err := Read(path); err == nil || !strings.Contains(err.Error(), "cannot read the registry "+path) {
+		t.Errorf("while a host has it: %v", err)
+	}
+	_ = r.Close()
+	if records, err := Read(path); err != nil || !reflect.DeepEqual(records, []Record{want}) {
+		t.Errorf("got %+v, %v", records, err)
+	}
+}
+
+func TestReadOfADamagedRegistryIsAnErrorAndChangesNothing(t *testing.T) {
+	path := newPath(t)
+	filled(t, path, 60)
+	content, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for size := 4096; size < len(content)/2; size += 4096 {
+		if err := os.WriteFile(path, content[:size], 0o600); err != nil {
+			t.Fatal(err)
+		}
+		if records, err := Read(path); err == nil {
+			t.Errorf("cut to %d bytes, it has %d records", size, len(records))
+		}
+		if after, err := os.ReadFile(path); err != nil || !slices.Equal(after, content[:size]) {
+			t.Errorf("cut to %d bytes, it was changed (%v)", size, err)
+		}
+	}
+	if err := os.WriteFile(path, content, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	update(t, path, func(tx *bbolt.Tx) error { return tx.Bucket(metaBucket).Put(versionKey, []byte("2")) })
+	if _, err := Read(path); err == nil || !strings.Contains(err.Error(), `has version "2"`) {
+		t.Errorf("of another version: %v", err)
+	}
+}
+
 func TestAnEmptyFileIsANewRegistry(t *testing.T) {
 	path := newPath(t)
 	if err := os.WriteFile(path, nil, 0o600); err != nil {
@@ -342,22 +391,23 @@ func TestEveryCutAndEveryFlipIsSurvived(t *testing.T) {
 		if err != nil {
 			t.Fatalf("%s: %v", what, err)
 		}
-		// Enough to reuse pages and to split some.
-		var ids []string
-		for range 5 {
-			record := newRecord(t)
-			put(t, r, record)
-			ids = append(ids, record.Identity.Instance)
-		}
-		all, err := r.All()
-		if err != nil || len(all) < len(ids) || why != nil && len(all) != len(ids) {
-			t.Errorf("%s: %d records (%v), reason %v", what, len(all), err, why)
-		}
-		for _, id := range ids {
-			if err := r.Remove(id); err != nil {
+		const n = 5 // enough to reuse pages
+		records := make([]Record, n)
+		together(n, func(i int) {
+			records[i] = newRecord(t)
+			if err := r.Put(records[i]); err != nil {
 				t.Errorf("%s: %v", what, err)
 			}
+		})
+		all, err := r.All()
+		if err != nil || len(all) < n || why != nil && len(all) != n {
+			t.Errorf("%s: %d records (%v), reason %v", what, len(all), err, why)
 		}
+		together(n, func(i int) {
+			if err := r.Remove(records[i].Identity.Instance); err != nil {
+				t.Errorf("%s: %v", what, err)
+			}
+		})
 		if err := r.Close(); err != nil {
 			t.Errorf("%s: %v", what, err)
 		}
@@ -366,7 +416,7 @@ func TestEveryCutAndEveryFlipIsSurvived(t *testing.T) {
 		survive(t, fmt.Sprintf("cut to %d bytes", size), content[:size])
 	}
 	random := rand.New(rand.NewPCG(1, 2))
-	rounds := 200
+	rounds := 40
 	if testing.Short() {
 		rounds = 20
 	}

@@ -1,0 +1,375 @@
+package gateway
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"io"
+	"iter"
+	"net/http"
+	"strings"
+	"testing"
+
+	"github.com/a2aproject/a2a-go/v2/a2a"
+	"github.com/a2aproject/a2a-go/v2/a2aclient"
+	"github.com/a2aproject/a2a-go/v2/a2aclient/agentcard"
+	"github.com/a2aproject/a2a-go/v2/a2asrv"
+
+	"github.com/plughost/plughost/host/internal/config"
+	"github.com/plughost/plughost/host/internal/supervise"
+)
+
+func card() *a2a.AgentCard {
+	return &a2a.AgentCard{
+		Name:         "echo",
+		Version:      "1.2.3",
+		Description:  "repeats",
+		Capabilities: a2a.AgentCapabilities{Streaming: true},
+		SupportedInterfaces: []*a2a.AgentInterface{
+			a2a.NewAgentInterface("http://inside.example/rpc", a2a.TransportProtocolJSONRPC),
+		},
+		Skills:             []a2a.AgentSkill{{ID: "echo", Name: "echo", Description: "repeats", Tags: []string{"t"}}},
+		DefaultInputModes:  []string{"text"},
+		DefaultOutputModes: []string{"text"},
+	}
+}
+
+// echoAgent repeats what it is told, in a task, or fails.
+type echoAgent struct {
+	begun  chan struct{} // sent to when a task begins, if not nil
+	end    chan struct{} // awaited before it ends, if not nil
+	params chan map[string][]string
+}
+
+func (e *echoAgent) Execute(ctx context.Context, execCtx *a2asrv.ExecutorContext) iter.Seq2[a2a.Event, error] {
+	return func(yield func(a2a.Event, error) bool) {
+		if e.params != nil {
+			got := make(map[string][]string)
+			for _, name := range []string{a2a.SvcParamExtensions, "Authorization"} {
+				got[name], _ = execCtx.ServiceParams.Get(name)
+			}
+			e.params <- got
+		}
+		text := execCtx.Message.Parts[0].Text()
+		if text == "fail" {
+			yield(nil, a2a.NewError(a2a.ErrUnsupportedContentType, "I cannot read this"))
+			return
+		}
+		if !yield(a2a.NewSubmittedTask(execCtx, execCtx.Message), nil) ||
+			!yield(a2a.NewStatusUpdateEvent(execCtx, a2a.TaskStateWorking, nil), nil) {
+			return
+		}
+		if e.begun != nil {
+			e.begun <- struct{}{}
+		}
+		if e.end != nil {
+			select {
+			case <-e.end:
+			case <-ctx.Done():
+			}
+		}
+		if yield(a2a.NewArtifactEvent(execCtx, a2a.NewTextPart(text)), nil) {
+			yield(a2a.NewStatusUpdateEvent(execCtx, a2a.TaskStateCompleted, nil), nil)
+		}
+	}
+}
+
+func (e *echoAgent) Cancel(_ context.Context, execCtx *a2asrv.ExecutorContext) iter.Seq2[a2a.Event, error] {
+	return func(yield func(a2a.Event, error) bool) {
+		yield(a2a.NewStatusUpdateEvent(execCtx, a2a.TaskStateCanceled, nil), nil)
+	}
+}
+
+// dial makes a client of an agent from its card.
+func (f *front) dial(name string) *a2aclient.Client {
+	f.t.Helper()
+	card, err := agentcard.DefaultResolver.Resolve(f.t.Context(), f.url+"/a2a/"+name)
+	if err != nil {
+		f.t.Fatal(err)
+	}
+	client, err := a2aclient.NewFromCard(f.t.Context(), card)
+	if err != nil {
+		f.t.Fatal(err)
+	}
+	return client
+}
+
+func say(text string) *a2a.SendMessageRequest {
+	return &a2a.SendMessageRequest{Message: a2a.NewMessage(a2a.MessageRoleUser, a2a.NewTextPart(text))}
+}
+
+func TestCardIsTheAgentsWithTheGatewaysURL(t *testing.T) {
+	f := newFront(t, agentConfig("echo"))
+	extended := card()
+	extended.Description = "extended"
+	full := card()
+	full.Capabilities.ExtendedAgentCard = true
+	f.readyAgent("echo", newFakeAgent(t, full, &echoAgent{}, a2asrv.WithExtendedAgentCard(extended)))
+	want := f.url + "/a2a/echo"
+	got, err := agentcard.DefaultResolver.Resolve(t.Context(), want)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got.Name != "echo" || got.Version != "1.2.3" || len(got.Skills) != 1 || !got.Capabilities.Streaming {
+		t.Errorf("card %+v", got)
+	}
+	if len(got.SupportedInterfaces) != 1 || got.SupportedInterfaces[0].URL != want {
+		t.Errorf("interfaces %+v, want one at %s", got.SupportedInterfaces, want)
+	}
+	got, err = f.dial("echo").GetExtendedAgentCard(t.Context(), &a2a.GetExtendedAgentCardRequest{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got.Description != "extended" || len(got.SupportedInterfaces) != 1 || got.SupportedInterfaces[0].URL != want {
+		t.Errorf("extended card %+v", got)
+	}
+}
+
+func TestMessageAndItsTask(t *testing.T) {
+	f := newFront(t, agentConfig("echo"))
+	f.readyAgent("echo", newFakeAgent(t, card(), &echoAgent{}))
+	client := f.dial("echo")
+	result, err := client.SendMessage(t.Context(), say("hello"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	task, ok := result.(*a2a.Task)
+	if !ok || task.Status.State != a2a.TaskStateCompleted || task.Artifacts[0].Parts[0].Text() != "hello" {
+		t.Errorf("result %+v", result)
+	}
+	again, err := client.GetTask(t.Context(), &a2a.GetTaskRequest{ID: task.ID})
+	if err != nil || again.ID != task.ID {
+		t.Errorf("task %+v, error %v", again, err)
+	}
+	if _, err := client.CancelTask(t.Context(), &a2a.CancelTaskRequest{ID: task.ID}); err == nil || !strings.Contains(err.Error(), "cancel") {
+		t.Errorf("error %v, want one of a task that is over", err)
+	}
+}
+
+func TestStreamComesEventByEvent(t *testing.T) {
+	f := newFront(t, agentConfig("echo"))
+	echo := &echoAgent{begun: make(chan struct{}, 1), end: make(chan struct{})}
+	f.readyAgent("echo", newFakeAgent(t, card(), echo))
+	working, completed := false, false
+	for event, err := range f.dial("echo").SendStreamingMessage(t.Context(), say("hello")) {
+		if err != nil {
+			t.Fatal(err)
+		}
+		update, ok := event.(*a2a.TaskStatusUpdateEvent)
+		switch {
+		case !ok:
+		case update.Status.State == a2a.TaskStateWorking:
+			working = true
+			close(echo.end) // the agent goes on only when this was seen
+		case update.Status.State == a2a.TaskStateCompleted:
+			completed = true
+		}
+	}
+	if !working || !completed {
+		t.Errorf("working %v, completed %v", working, completed)
+	}
+}
+
+func TestAgentsErrorsKeepTheirKindAndMessage(t *testing.T) {
+	f := newFront(t, agentConfig("echo"))
+	f.readyAgent("echo", newFakeAgent(t, card(), &echoAgent{}))
+	_, err := f.dial("echo").SendMessage(t.Context(), say("fail"))
+	if err == nil || !strings.Contains(err.Error(), "I cannot read this") {
+		t.Errorf("error %v", err)
+	}
+	_, err = f.dial("echo").GetTask(t.Context(), &a2a.GetTaskRequest{ID: "unknown"})
+	if err == nil || !strings.Contains(err.Error(), "not found") {
+		t.Errorf("error %v", err)
+	}
+}
+
+func TestOnlyHeadersOfA2APassToTheAgent(t *testing.T) {
+	f := newFront(t, agentConfig("echo"))
+	echo := &echoAgent{params: make(chan map[string][]string, 1)}
+	f.readyAgent("echo", newFakeAgent(t, card(), echo))
+	rpc(t, f.url+"/a2a/echo", map[string]string{
+		a2a.SvcParamVersion: "1.0", a2a.SvcParamExtensions: "urn:x", "Authorization": "Bearer secret",
+	}, `{"jsonrpc":"2.0","id":1,"method":"SendMessage","params":{"message":{"messageId":"m","role":"ROLE_USER","parts":[{"text":"hi"}]}}}`)
+	got := <-echo.params
+	if extensions := got[a2a.SvcParamExtensions]; len(extensions) != 1 || extensions[0] != "urn:x" {
+		t.Errorf("extensions %q", extensions)
+	}
+	if secret := got["Authorization"]; len(secret) > 0 {
+		t.Errorf("the agent got the client's authorization")
+	}
+}
+
+// rpc makes a raw request and returns the error member of its answer.
+func rpc(t *testing.T, url string, headers map[string]string, body string) (code int, message string) {
+	t.Helper()
+	request, err := http.NewRequestWithContext(t.Context(), http.MethodPost, url, strings.NewReader(body))
+	if err != nil {
+		t.Fatal(err)
+	}
+	request.Header.Set("Content-Type", "application/json")
+	for name, value := range headers {
+		request.Header.Set(name, value)
+	}
+	response, err := http.DefaultClient.Do(request)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer response.Body.Close()
+	content, err := io.ReadAll(response.Body)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var answer struct {
+		Error struct {
+			Code    int
+			Message string
+		}
+	}
+	if err := json.Unmarshal(content, &answer); err != nil {
+		t.Fatalf("%v: %s", err, content)
+	}
+	return answer.Error.Code, answer.Error.Message
+}
+
+const sendHi = `{"jsonrpc":"2.0","id":1,"method":"SendMessage","params":{"message":{"messageId":"m","role":"ROLE_USER","parts":[{"text":"hi"}]}}}`
+
+func TestAgentThatIsGoneSaysWhy(t *testing.T) {
+	f := newFront(t, agentConfig("echo"))
+	f.readyAgent("echo", newFakeAgent(t, card(), &echoAgent{}))
+	f.enterAgent("echo", supervise.Failed, "gave up after 3 failures")
+	const want = "agent echo cannot be called: it failed: gave up after 3 failures"
+	if code, message := rpc(t, f.url+"/a2a/echo", map[string]string{a2a.SvcParamVersion: "1.0"}, sendHi); code != -32000 || !strings.Contains(message, want) {
+		t.Errorf("code %d, message %q", code, message)
+	}
+	response, err := http.Get(f.url + "/a2a/echo" + a2asrv.WellKnownAgentCardPath)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer response.Body.Close()
+	body, _ := io.ReadAll(response.Body)
+	if response.StatusCode != http.StatusServiceUnavailable || !strings.Contains(string(body), want) {
+		t.Errorf("card: status %d, %s", response.StatusCode, body)
+	}
+}
+
+func TestAgentThatDiesFailsItsRequests(t *testing.T) {
+	const want = "agent echo ended during the request, which is not repeated"
+	for _, stream := range []bool{false, true} {
+		name := "message"
+		if stream {
+			name = "stream"
+		}
+		t.Run(name, func(t *testing.T) {
+			f := newFront(t, agentConfig("echo"))
+			echo := &echoAgent{begun: make(chan struct{}, 1), end: make(chan struct{})}
+			agent := newFakeAgent(t, card(), echo)
+			f.readyAgent("echo", agent)
+			client := f.dial("echo")
+			go func() {
+				<-echo.begun
+				agent.die()
+			}()
+			var err error
+			if stream {
+				for _, err = range client.SendStreamingMessage(t.Context(), say("hello")) {
+				}
+			} else {
+				_, err = client.SendMessage(t.Context(), say("hello"))
+			}
+			if err == nil || !strings.Contains(err.Error(), want) {
+				t.Errorf("error %v", err)
+			}
+			if _, err = client.SendMessage(t.Context(), say("hello")); err == nil {
+				t.Error("a later message was answered")
+			}
+		})
+	}
+}
+
+func TestAgentSeesAndCallsOnlyWhatItWasGranted(t *testing.T) {
+	granted := agentConfig("granted", "a/*", "b/one")
+	granted.Tools.Deny = []string{"a/secret"}
+	f := newFront(t, mcpConfig("a"), mcpConfig("b"), granted, agentConfig("nothing"))
+	f.ready("a", newPlugin(t, newServer("one", "secret", "dir/one")))
+	server := newServer("one", "two")
+	addPrompt(server, "p")
+	f.ready("b", newPlugin(t, server))
+	for name, want := range map[string][]string{
+		"granted": {"a__dir/one", "a__one", "b__one"},
+		"nothing": nil,
+	} {
+		agent := newFakeAgent(t, card(), &echoAgent{})
+		f.readyAgent(name, agent)
+		session := <-agent.tools
+		expect(t, name, toolNames(t, session), want)
+		for _, tool := range want {
+			if _, err := call(t.Context(), session, tool); err != nil {
+				t.Errorf("%s: %s: %v", name, tool, err)
+			}
+		}
+		for _, tool := range []string{"a__secret", "b__two"} {
+			if _, err := call(t.Context(), session, tool); err == nil {
+				t.Errorf("%s called %s", name, tool)
+			}
+		}
+		if prompts, err := session.ListPrompts(t.Context(), nil); err == nil && len(prompts.Prompts) > 0 {
+			t.Errorf("%s sees prompts", name)
+		}
+	}
+}
+
+func TestAgentKeepsItsToolsWhileItFinishes(t *testing.T) {
+	f := newFront(t, mcpConfig("a"), agentConfig("echo", "a/*"))
+	f.ready("a", newPlugin(t, newServer("one")))
+	first := newFakeAgent(t, card(), &echoAgent{})
+	f.readyAgent("echo", first)
+	session := <-first.tools
+	f.enterAgent("echo", supervise.Stopping, "restart was asked")
+	if got, err := call(t.Context(), session, "a__one"); got != "one" || err != nil {
+		t.Errorf("while stopping: result %q, error %v", got, err)
+	}
+	first.die()
+	second := newFakeAgent(t, card(), &echoAgent{})
+	f.readyAgent("echo", second)
+	if got, err := call(t.Context(), <-second.tools, "a__one"); got != "one" || err != nil {
+		t.Errorf("the next instance: result %q, error %v", got, err)
+	}
+	_ = session.Wait()
+}
+
+func TestAgentThatClosesItsToolsGetsThemAgain(t *testing.T) {
+	f := newFront(t, mcpConfig("a"), agentConfig("echo", "a/*"))
+	f.ready("a", newPlugin(t, newServer("one")))
+	agent := newFakeAgent(t, card(), &echoAgent{})
+	f.readyAgent("echo", agent)
+	if err := (<-agent.tools).Close(); err != nil {
+		t.Fatal(err)
+	}
+	if got, err := call(t.Context(), <-agent.tools, "a__one"); got != "one" || err != nil {
+		t.Errorf("result %q, error %v", got, err)
+	}
+}
+
+func TestRequestToAnAgentIsBounded(t *testing.T) {
+	f := newFront(t, agentConfig("echo"))
+	f.readyAgent("echo", newFakeAgent(t, card(), &echoAgent{}))
+	body := bytes.Repeat([]byte(" "), maxA2ARequest+1)
+	response, err := http.Post(f.url+"/a2a/echo", "application/json", bytes.NewReader(body))
+	if err != nil {
+		return // cut off
+	}
+	defer response.Body.Close()
+	content, _ := io.ReadAll(response.Body)
+	if !strings.Contains(string(content), `"error"`) {
+		t.Errorf("status %d: %s", response.StatusCode, content)
+	}
+}
+
+func TestUnknownStateOfAnAgent(t *testing.T) {
+	f := newFront(t, agentConfig("echo"))
+	if _, err := f.agent("echo").running(); err == nil || !strings.Contains(err.Error(), "it is not started yet") {
+		t.Errorf("error %v", err)
+	}
+	f.Watch(supervise.Change{Status: supervise.Status{Service: config.Ref{Kind: config.KindAgent, Name: "unknown"}}})
+	f.Watch(supervise.Change{Status: supervise.Status{Service: config.Ref{Kind: config.KindMCP, Name: "unknown"}}})
+}

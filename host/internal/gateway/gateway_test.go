@@ -1,0 +1,222 @@
+package gateway
+
+import (
+	"context"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"testing/synctest"
+
+	"github.com/hashicorp/go-hclog"
+	"github.com/modelcontextprotocol/go-sdk/mcp"
+)
+
+func TestEndpoints(t *testing.T) {
+	f := newFront(t, mcpConfig("a"), agentConfig("echo"))
+	tests := []struct {
+		name, method, path string
+		header             map[string]string
+		want               int
+		say                string
+	}{
+		{"the host lives", "GET", "/healthz", nil, 200, "ok"},
+		{"the services are ready", "GET", "/readyz", nil, 200, "ok"},
+		{"an unknown service", "POST", "/mcp/nope", nil, 404, `there is no MCP service "nope"`},
+		{"an unknown agent", "POST", "/a2a/nope", nil, 404, `there is no agent "nope"`},
+		{"an unknown agent's card", "GET", "/a2a/nope/.well-known/agent-card.json", nil, 404, `there is no agent "nope"`},
+		{"an agent is no MCP service", "POST", "/mcp/echo", nil, 404, "no MCP service"},
+		{"nothing is at the root", "GET", "/", nil, 404, ""},
+		{"a foreign host, MCP", "POST", "/mcp", map[string]string{"Host": "evil.example"}, 403, "Host"},
+		{"a foreign host, A2A", "POST", "/a2a/echo", map[string]string{"Host": "evil.example"}, 403, "Host"},
+		{"a foreign origin, MCP", "POST", "/mcp/a", map[string]string{"Origin": "https://evil.example"}, 403, "Origin"},
+		{"a foreign origin, MCP, GET", "GET", "/mcp/a", map[string]string{"Origin": "https://evil.example"}, 403, "Origin"},
+		{"a foreign origin, A2A", "POST", "/a2a/echo", map[string]string{"Origin": "null"}, 403, "Origin"},
+		{"a foreign origin, a card", "GET", "/a2a/echo/.well-known/agent-card.json", map[string]string{"Origin": "https://evil.example"}, 403, "Origin"},
+	}
+	for _, test := range tests {
+		t.Run(test.name, func(t *testing.T) {
+			request, err := http.NewRequestWithContext(t.Context(), test.method, f.url+test.path, strings.NewReader("{}"))
+			if err != nil {
+				t.Fatal(err)
+			}
+			for name, value := range test.header {
+				request.Header.Set(name, value)
+			}
+			if host := test.header["Host"]; host != "" {
+				request.Host = host
+			}
+			response, err := http.DefaultClient.Do(request)
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer response.Body.Close()
+			body, _ := io.ReadAll(response.Body)
+			if response.StatusCode != test.want || !strings.Contains(string(body), test.say) {
+				t.Errorf("status %d, want %d; body %q", response.StatusCode, test.want, body)
+			}
+		})
+	}
+}
+
+func TestReadyzFollowsTheServices(t *testing.T) {
+	ready := false
+	g, err := New(nil, func() bool { return ready }, "test", hclog.NewNullLogger())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer g.Close()
+	for _, want := range []int{http.StatusServiceUnavailable, http.StatusOK} {
+		w := httptest.NewRecorder()
+		r := httptest.NewRequest(http.MethodGet, "/readyz", nil)
+		r.Host = "localhost"
+		g.Handler().ServeHTTP(w, r)
+		if w.Code != want {
+			t.Errorf("status %d, want %d", w.Code, want)
+		}
+		ready = true
+	}
+}
+
+// After EndListening a server can be shut down in order: no request lasts as
+// long as its client likes.
+func TestEndListeningEndsWhatOnlyListens(t *testing.T) {
+	f := newFront(t, mcpConfig("a"))
+	started, finish := make(chan struct{}), make(chan struct{})
+	server := newServer("one")
+	addTool(server, "slow", func(context.Context, *mcp.CallToolRequest) (*mcp.CallToolResult, error) {
+		close(started)
+		<-finish
+		return text("finished"), nil
+	})
+	f.ready("a", newPlugin(t, server))
+	var listening sync.WaitGroup
+	web := httptest.NewUnstartedServer(nil)
+	handler := f.Handler()
+	web.Config.Handler = http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if onlyListens(r) {
+			listening.Add(1)
+			defer listening.Done()
+		}
+		handler.ServeHTTP(w, r)
+	})
+	web.Start()
+	defer web.Close()
+	f.url = web.URL
+	opts := &mcp.ClientOptions{ToolListChangedHandler: func(context.Context, *mcp.ToolListChangedRequest) {}}
+	session := f.connect("/mcp/a", legacy, opts)
+	f.connect("/mcp", modern, opts)
+
+	result := make(chan string, 1)
+	go func() {
+		got, err := call(context.Background(), session, "slow")
+		if err != nil {
+			got = err.Error()
+		}
+		result <- got
+	}()
+	<-started
+	f.EndListening()
+	f.EndListening() // may be called again
+	listening.Wait()
+	close(finish)
+	if got := <-result; got != "finished" {
+		t.Errorf("a call in flight: %s", got)
+	}
+}
+
+func TestCloseLeavesNothingRunning(t *testing.T) {
+	noGoroutineStays(t)
+	f := newFront(t, mcpConfig("a"), mcpConfig("b"), agentConfig("echo", "a/*"))
+	started := make(chan struct{}, 10)
+	server := newServer("one")
+	addTool(server, "hang", func(ctx context.Context, _ *mcp.CallToolRequest) (*mcp.CallToolResult, error) {
+		started <- struct{}{}
+		<-ctx.Done()
+		return nil, ctx.Err()
+	})
+	f.ready("a", newPlugin(t, server))
+	f.ready("b", newPlugin(t, newServer("x")))
+	agent := newFakeAgent(t, card(), &echoAgent{})
+	f.readyAgent("echo", agent)
+	<-agent.tools
+
+	failed := make(chan error, 10)
+	for _, version := range versions {
+		for range 2 {
+			session := f.connect("/mcp", version, nil)
+			go func() {
+				_, err := call(context.Background(), session, "a__hang")
+				failed <- err
+			}()
+			<-started
+		}
+	}
+	f.Close()
+	for range 2 * len(versions) {
+		if err := <-failed; err == nil {
+			t.Error("a call that hangs was answered")
+		}
+	}
+	f.Close() // may be called again
+	http.DefaultClient.CloseIdleConnections()
+}
+
+func TestQueueKeepsTheOrderOfAKeyAndHoldsUpNoOther(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		q := newQueue()
+		var mu sync.Mutex
+		var order []int
+		blocked := make(chan struct{})
+		q.add("a", func() { <-blocked })
+		for i := range 100 {
+			q.add("a", func() {
+				mu.Lock()
+				defer mu.Unlock()
+				order = append(order, i)
+			})
+		}
+		other := false
+		q.add("b", func() { other = true })
+		synctest.Wait()
+		if !other {
+			t.Error("a job of another key waits")
+		}
+		close(blocked)
+		synctest.Wait()
+		if len(order) != 100 || !slices.IsSorted(order) {
+			t.Errorf("order %v", order)
+		}
+		q.close()
+		q.add("a", func() { t.Error("a job was done after the end") })
+	})
+}
+
+func TestQueueDropsWhatHasNotBegunAndWaitsForTheRest(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		q := newQueue()
+		blocked := make(chan struct{})
+		done := false
+		q.add("a", func() { <-blocked; done = true })
+		q.add("a", func() { t.Error("a job that had not begun was done") })
+		closed := make(chan struct{})
+		go func() {
+			defer close(closed)
+			q.close()
+		}()
+		synctest.Wait()
+		select {
+		case <-closed:
+			t.Error("closed while a job was running")
+		default:
+		}
+		close(blocked)
+		<-closed
+		if !done {
+			t.Error("closed before the job was done")
+		}
+	})
+}

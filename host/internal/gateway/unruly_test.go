@@ -1,0 +1,281 @@
+package gateway
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"sync/atomic"
+	"testing"
+
+	"github.com/modelcontextprotocol/go-sdk/mcp"
+
+	"github.com/plughost/plughost/host/internal/supervise"
+	plughostv1 "github.com/plughost/plughost/shared/proto/plughost/v1"
+)
+
+// message is what an unruly plugin reads of a request.
+type message struct {
+	ID     json.RawMessage `json:"id"`
+	Method string          `json:"method"`
+}
+
+// unruly makes a plugin that answers each request as it likes: with the JSON of
+// a result or an error member, or, for "", not at all.
+func unruly(t *testing.T, answer func(frames, message) string) *fakeInstance {
+	t.Helper()
+	return newRawPlugin(t, func(stream frames) error {
+		for {
+			frame, err := stream.Recv()
+			if err != nil {
+				return nil
+			}
+			var m message
+			if err := json.Unmarshal(frame.GetMessage(), &m); err != nil {
+				return err
+			}
+			if member := answer(stream, m); member != "" && m.ID != nil {
+				send(stream, fmt.Sprintf(`{"jsonrpc":"2.0","id":%s,%s}`, m.ID, member))
+			}
+		}
+	})
+}
+
+func send(stream frames, text string) {
+	_ = stream.Send(&plughostv1.Frame{Message: []byte(text)})
+}
+
+const (
+	initialized = `"result":{"protocolVersion":"2025-11-25","serverInfo":{"name":"x","version":"1"},` +
+		`"capabilities":{"tools":{},"prompts":{},"resources":{}}}`
+	methodNotFound = `"error":{"code":-32601,"message":"method not found"}`
+)
+
+func TestWhatCannotBeShownIsLeftOut(t *testing.T) {
+	f := newFront(t, mcpConfig("a"))
+	f.ready("a", unruly(t, func(_ frames, m message) string {
+		switch m.Method {
+		case "initialize":
+			return initialized
+		case "tools/list":
+			return `"result":{"tools":[{"name":"none"},{"name":"array","inputSchema":{"type":"array"}},` +
+				`{"name":"output","inputSchema":{"type":"object"},"outputSchema":7},{"name":"good","inputSchema":{"type":"object"}},` +
+				`{"name":"good","inputSchema":{"type":"object"}},{"name":"","inputSchema":{"type":"object"}}]}`
+		case "prompts/list":
+			return `"result":{"prompts":[{"name":"p"}]}`
+		case "resources/list":
+			return `"result":{"resources":[{"uri":"%zz","name":"bad"},{"uri":"test://good","name":"good"}]}`
+		case "resources/templates/list":
+			return `"result":{"resourceTemplates":[{"uriTemplate":"test://{","name":"bad"},{"uriTemplate":"test://{x}","name":"good"}]}`
+		}
+		return methodNotFound
+	}))
+	session := f.connect("/mcp/a", legacy, nil)
+	names := toolNames(t, session)
+	found := false
+	for _, name := range names {
+		found = found || name == "good"
+		if name == "none" || name == "array" {
+			t.Errorf("the tool %s is shown", name)
+		}
+	}
+	if !found {
+		t.Errorf("tools %q", names)
+	}
+	resources, err := session.ListResources(t.Context(), nil)
+	if err != nil || len(resources.Resources) != 1 {
+		t.Errorf("resources %v, error %v", resources, err)
+	}
+	templates, err := session.ListResourceTemplates(t.Context(), nil)
+	if err != nil || len(templates.ResourceTemplates) != 1 {
+		t.Errorf("templates %v, error %v", templates, err)
+	}
+}
+
+func TestListThatAPluginDoesNotHaveIsEmpty(t *testing.T) {
+	f := newFront(t, mcpConfig("a"))
+	f.ready("a", unruly(t, func(_ frames, m message) string {
+		switch m.Method {
+		case "initialize":
+			return initialized
+		case "tools/list":
+			return `"result":{"tools":[{"name":"good","inputSchema":{"type":"object"}}]}`
+		}
+		return methodNotFound
+	}))
+	expect(t, "tools", toolNames(t, f.connect("/mcp/a", legacy, nil)), []string{"good"})
+}
+
+func TestPagesThatNeverEndAreCutOff(t *testing.T) {
+	f := newFront(t, mcpConfig("a"))
+	var pages atomic.Int64
+	f.ready("a", unruly(t, func(_ frames, m message) string {
+		switch m.Method {
+		case "initialize":
+			return initialized
+		case "tools/list":
+			page := `"result":{"nextCursor":"again","tools":[`
+			for i := range 1000 {
+				if i > 0 {
+					page += ","
+				}
+				page += fmt.Sprintf(`{"name":"t%d-%d","inputSchema":{"type":"object"}}`, pages.Load(), i)
+			}
+			pages.Add(1)
+			return page + `]}`
+		}
+		return methodNotFound
+	}))
+	if n := pages.Load(); n > maxListed/1000+1 {
+		t.Errorf("%d pages were read", n)
+	}
+	if names := toolNames(t, f.connect("/mcp/a", legacy, nil)); len(names) > 0 {
+		t.Errorf("%d tools are shown of a list without an end", len(names))
+	}
+}
+
+func TestFloodOfChangesIsReadOnceMore(t *testing.T) {
+	f := newFront(t, mcpConfig("a"))
+	var readings atomic.Int32
+	f.ready("a", unruly(t, func(stream frames, m message) string {
+		switch m.Method {
+		case "initialize":
+			return initialized
+		case "tools/list":
+			if readings.Add(1) == 1 {
+				for range 1000 {
+					send(stream, `{"jsonrpc":"2.0","method":"notifications/tools/list_changed"}`)
+				}
+			}
+			return `"result":{"tools":[]}`
+		case "tools/call":
+			return `"result":{"content":[]}`
+		}
+		return methodNotFound
+	}))
+	// A call's answer comes behind all of the notifications, which are handled
+	// in order; the last of them may have been for a reading that was running.
+	_, session, err := f.service("a").current()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := session.CallTool(t.Context(), &mcp.CallToolParams{Name: "x"}); err != nil {
+		t.Fatal(err)
+	}
+	eventually(t, "the lists are read again", func() bool { return readings.Load() > 1 })
+	f.settle("a")
+	if n := readings.Load(); n > 100 {
+		t.Errorf("the lists were read %d times", n)
+	}
+}
+
+func TestChangedListBeforeAFailedHandshakeIsHarmless(t *testing.T) {
+	f := newFront(t, mcpConfig("a"))
+	f.ready("a", unruly(t, func(stream frames, m message) string {
+		send(stream, `{"jsonrpc":"2.0","method":"notifications/tools/list_changed"}`)
+		return `"error":{"code":-32603,"message":"not today"}`
+	}))
+	_, _, err := f.service("a").current()
+	unavailableError(t, err, "not today")
+}
+
+func TestSessionThatThePluginEndsIsOpenedAgain(t *testing.T) {
+	f := newFront(t, mcpConfig("a"))
+	var sessions, calls atomic.Int32
+	f.ready("a", unruly(t, func(stream frames, m message) string {
+		switch m.Method {
+		case "initialize":
+			sessions.Add(1)
+			return initialized
+		case "tools/list":
+			return `"result":{"tools":[{"name":"break","inputSchema":{"type":"object"}}]}`
+		case "tools/call":
+			if calls.Add(1) == 1 {
+				send(stream, "this is no JSON")
+				return ""
+			}
+			return `"result":{"content":[{"type":"text","text":"whole"}]}`
+		}
+		return methodNotFound
+	}))
+	session := f.connect("/mcp/a", legacy, nil)
+	_, err := call(t.Context(), session, "break")
+	unavailableError(t, err, "ended during the call")
+	eventually(t, "a call gets through", func() bool {
+		got, err := call(t.Context(), session, "break")
+		return got == "whole" && err == nil
+	})
+	if n := sessions.Load(); n != 2 {
+		t.Errorf("%d sessions, want 2", n)
+	}
+}
+
+// A plugin that does not even answer holds up neither others nor the host's end.
+func TestPluginThatNeverAnswersHoldsUpNobody(t *testing.T) {
+	noGoroutineStays(t)
+	f := newFront(t, mcpConfig("mute"), mcpConfig("a"))
+	asked := make(chan struct{})
+	mute := unruly(t, func(frames, message) string {
+		close(asked)
+		return ""
+	})
+	f.change("mcp", "mute", supervise.Status{State: supervise.Ready}, mute)
+	<-asked
+	f.ready("a", newPlugin(t, newServer("one")))
+	session := f.connect("/mcp", legacy, nil)
+	if got, err := call(t.Context(), session, "a__one"); got != "one" || err != nil {
+		t.Errorf("result %q, error %v", got, err)
+	}
+	_, _, err := f.service("mute").current()
+	unavailableError(t, err, "its session is being opened")
+	_ = session.Close()
+	f.Close()
+}
+
+// Its stop comes while its session is being opened: the session is given up,
+// and not used when it is there after all.
+func TestStopWhileTheSessionIsBeingOpened(t *testing.T) {
+	f := newFront(t, mcpConfig("a"))
+	asked, answer := make(chan struct{}), make(chan struct{})
+	f.change("mcp", "a", supervise.Status{State: supervise.Ready}, unruly(t, func(_ frames, m message) string {
+		if m.Method == "initialize" {
+			close(asked)
+			<-answer
+			return initialized
+		}
+		return methodNotFound
+	}))
+	<-asked
+	f.change("mcp", "a", supervise.Status{State: supervise.Stopping, Cause: "stop was asked"}, nil)
+	close(answer)
+	f.settle("a")
+	_, _, err := f.service("a").current()
+	unavailableError(t, err, "it is stopping: stop was asked")
+}
+
+func TestPluginThatDiesWhileAnotherHoldsItsConnection(t *testing.T) {
+	f := newFront(t, mcpConfig("a"))
+	started := make(chan struct{})
+	plugin := unruly(t, func(_ frames, m message) string {
+		switch m.Method {
+		case "initialize":
+			return initialized
+		case "tools/list":
+			return `"result":{"tools":[{"name":"hang","inputSchema":{"type":"object"}}]}`
+		case "tools/call":
+			close(started)
+			return ""
+		}
+		return methodNotFound
+	})
+	f.ready("a", plugin)
+	session := f.connect("/mcp/a", legacy, nil)
+	failed := make(chan error, 1)
+	go func() {
+		_, err := call(context.Background(), session, "hang")
+		failed <- err
+	}()
+	<-started
+	plugin.once.Do(func() { close(plugin.exited) }) // the connection stays
+	unavailableError(t, <-failed, "ended during the call")
+	plugin.server.Stop()
+}
