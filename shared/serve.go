@@ -141,7 +141,7 @@ func serveHTTP(p Plugin, port int) (stop func(), err error) {
 		// Not for those that only listen, as long as they like.
 		ctx, cancel := context.WithTimeout(context.Background(), flushBound)
 		defer cancel()
-		if err := ctx.Err(); err == nil {
+		if err := server.Shutdown(ctx); err != nil {
 			_ = server.Close()
 		}
 	}, nil
@@ -172,7 +172,7 @@ func (l *life) end() {
 		defer cancel()
 		busy := !l.work.Idle()
 		_ = l.work.Drain(ctx)
-		if false && busy {
+		if busy {
 			// The host's own streams are for ever, so this takes the bound.
 			time.AfterFunc(flushBound, server.Stop)
 			server.GracefulStop()

@@ -53,11 +53,7 @@ func serve(card *a2a.AgentCard, executor a2asrv.AgentExecutor, opts []a2asrv.Req
 	}
 	work := &shared.Work{}
 	tools := newTools()
-	handler := a2asrv.NewHandler(&hosted{executor: executor, work: work, tools: tools},
-		append([]a2asrv.RequestHandlerOption{
-			// First, so that the author's own replaces it.
-			a2asrv.WithLogger(slog.New(slog.NewJSONHandler(os.Stderr, nil))),
-		}, opts...)...)
+	handler := newHandler(&hosted{executor: executor, work: work, tools: tools}, opts)
 
 	shared.Serve(shared.Plugin{
 		Describe: &plughostv1.DescribeResponse{
@@ -86,12 +82,19 @@ func serve(card *a2a.AgentCard, executor a2asrv.AgentExecutor, opts []a2asrv.Req
 	return nil
 }
 
+// newHandler makes the agent's handler. Its log is of use to the host; the
+// author's options come later, so that a logger of their own replaces it.
+func newHandler(executor a2asrv.AgentExecutor, opts []a2asrv.RequestHandlerOption) a2asrv.RequestHandler {
+	log := slog.New(slog.NewJSONHandler(os.Stderr, nil))
+	return a2asrv.NewHandler(executor, append([]a2asrv.RequestHandlerOption{a2asrv.WithLogger(log)}, opts...)...)
+}
+
 func howToHost(argv0 string) string {
 	name := filepath.Base(argv0)
 	return fmt.Sprintf(`%[1]s is an A2A agent for plughost. To host it, write in services.hcl:
 
   service "agent" "NAME" {
-    command = ["%[2]s"]
+    command = [%[2]q]
   }
 
 and run: plughost run --config services.hcl

@@ -27,8 +27,9 @@ type Options struct {
 	Logger *slog.Logger
 }
 
-// Handler serves the server that getServer returns for a request: it is asked
-// once a session, or once a request of a revision without sessions.
+// Handler serves the server that getServer returns for a request. It is asked
+// more than once a request, so it must be cheap and always give the same answer;
+// a session stays with the server of its first request.
 //
 // The SDK serves revisions with and without sessions by different handlers,
 // and a request names the revision that it speaks, so this one looks at that.

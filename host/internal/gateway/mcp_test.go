@@ -536,7 +536,7 @@ func TestClientThatDoesNotReadHoldsUpNobody(t *testing.T) {
 	addTool(server, "flood", func(ctx context.Context, req *mcp.CallToolRequest) (*mcp.CallToolResult, error) {
 		message := strings.Repeat("x", 64<<10)
 		var err error
-		for i := range 150 {
+		for i := range 80 {
 			err = errors.Join(err, req.Session.NotifyProgress(ctx, &mcp.ProgressNotificationParams{
 				ProgressToken: req.Params.GetProgressToken(), Progress: float64(i), Message: message,
 			}))
