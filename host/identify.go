@@ -55,12 +55,9 @@ Exit status: 0 it is ours, 3 it is not, 4 it could not be told.`,
 			if err != nil {
 				return err
 			}
-			if asJSON {
-				err = writeJSON(cmd.OutOrStdout(), found)
-			} else {
-				err = writeIdentification(cmd.OutOrStdout(), found)
-			}
-			if err != nil {
+			if !asJSON {
+				writeIdentification(cmd.OutOrStdout(), found)
+			} else if err := writeJSON(cmd.OutOrStdout(), found); err != nil {
 				return err
 			}
 			switch found.Proof.Verdict {
@@ -103,7 +100,7 @@ func identify(ctx context.Context, at *location, pid int) (identification, error
 	return found, nil
 }
 
-func writeIdentification(w io.Writer, f identification) error {
+func writeIdentification(w io.Writer, f identification) {
 	fmt.Fprintf(w, "Process %d is %s.\n\n", f.PID, verdictText(f.Proof.Verdict))
 	if f.Proof.By != "" {
 		fmt.Fprintf(w, "  proof    %s\n", f.Proof.By)
@@ -113,14 +110,13 @@ func writeIdentification(w io.Writer, f identification) error {
 	}
 	fmt.Fprintf(w, "  marker   %s\n", describeIdentity(f.Proof.Identity, f.Installation))
 	if f.Recorded {
-		fmt.Fprintf(w, "  registry it is recorded\n")
+		fmt.Fprintf(w, "  record   in the registry\n")
 	}
 	if f.Info.PID != 0 {
 		fmt.Fprintf(w, "  command  %s\n", commandLine(f.Info))
 		fmt.Fprintf(w, "  process  %s, of user %s, parent %d, group %d\n",
 			f.Info.State, owner(f.Info.User, f.Info.UID), f.Info.PPID, f.Info.PGID)
 	}
-	return nil
 }
 
 func verdictText(v probes.Verdict) string {

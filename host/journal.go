@@ -61,7 +61,7 @@ func (j *journal) watch(change supervise.Change) {
 		fields = append(fields, "pid", change.PID)
 	}
 	if change.State == supervise.Backoff {
-		fields = append(fields, "next_try", time.Until(change.NextTry).Round(time.Millisecond))
+		fields = append(fields, "next_try", change.Delay.Round(time.Millisecond))
 	}
 	j.log.Log(level, string(change.State)+": "+change.Cause, fields...)
 	j.logs[change.Service].Append(logs.Entry{

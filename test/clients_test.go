@@ -1,4 +1,4 @@
-//go:build clients
+//go:build unix && clients
 
 package test
 

@@ -1,3 +1,5 @@
+//go:build unix
+
 // Package test runs the built binaries as their users do: real processes, real
 // sockets, real signals.
 package test

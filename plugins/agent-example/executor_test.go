@@ -256,7 +256,10 @@ func TestExecuteStopsWhenNobodyListens(t *testing.T) {
 		return nil, errors.New("no tools")
 	})
 	execCtx := &a2asrv.ExecutorContext{Message: userMessage("Time in Tokyo"), TaskID: a2a.NewTaskID()}
-	for range a.Execute(t.Context(), execCtx) {
+	for _, err := range a.Execute(t.Context(), execCtx) {
+		if err != nil {
+			t.Error(err)
+		}
 		break
 	}
 }

@@ -123,7 +123,7 @@ var (
 // "what time is it in PLACE when it is TIME in PLACE".
 func understandConvert(text string) (request, bool) {
 	wanted := request{tool: toolConvert}
-	before, rest := text, ""
+	var before, rest string
 	if at := clockWord.FindStringIndex(text); at != nil {
 		wanted.time = readTime(text[at[0]:at[1]])
 		before, rest = text[:at[0]], text[at[1]:]

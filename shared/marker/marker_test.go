@@ -96,7 +96,7 @@ func TestParse(t *testing.T) {
 			}
 			got, err = marker.ParseList(tt.env)
 			check("ParseList", got, err)
-			if want := tt.err != marker.ErrUnmarked; marker.Scan(b) != want {
+			if want := !errors.Is(tt.err, marker.ErrUnmarked); marker.Scan(b) != want {
 				t.Errorf("Scan = %t, want %t", !want, want)
 			}
 		})

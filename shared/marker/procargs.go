@@ -44,8 +44,12 @@ const applePrefix = "pfz=0x"
 //	the environment, the same
 //	NULs up to a multiple of 8, and the Apple strings
 //
-// If the environment is withheld, the blob ends after the arguments. The
-// strings lie in the memory of the process, which may have changed them; and a
+// If the environment is withheld, the blob ends after the arguments, or after as
+// many strings more as there are empty arguments at the beginning: the kernel
+// takes these for padding when it looks for the end. Programs that withhold
+// their arguments as well seem to have one, the path, which two NULs precede.
+//
+// The strings lie in the memory of the process, which may have changed them; and a
 // process that executes another program while the blob is read can cost it its
 // front. So argc must be matched by what follows: else the error wraps
 // ErrProcArgs.
@@ -70,6 +74,10 @@ func ParseProcArgs(blob []byte) (ProcArgs, error) {
 	case len(path) == 0:
 		return a, badProcArgs("there is no path")
 	}
+	if argc == 1 && len(rest) == 2*len(path)+3 && rest[len(path)+1] == 0 &&
+		string(rest[len(path)+2:]) == string(rest[:len(path)+1]) {
+		return ProcArgs{Path: string(path), Args: []string{string(path)}, Withheld: true}, nil
+	}
 	at := alignProcArgs(len(path) + 1)
 	if at > len(rest) {
 		if argc == 0 {
@@ -83,16 +91,27 @@ func ParseProcArgs(blob []byte) (ProcArgs, error) {
 		}
 	}
 	a.Path = string(path)
+	empty := 0
 	for i := range argc {
 		arg, _, ok := bytes.Cut(rest[at:], []byte{0})
 		if !ok {
 			return ProcArgs{}, badProcArgs("%d arguments where %d should be", i, argc)
 		}
+		if len(arg) == 0 && empty == len(a.Args) {
+			empty++
+		}
 		a.Args = append(a.Args, string(arg))
 		at += len(arg) + 1
 	}
 	tail := rest[at:]
-	if len(bytes.Trim(tail, "\x00")) == 0 {
+	// The strings that the kernel left there instead of the empty arguments. (A
+	// process with more empty arguments at the beginning than it has variables
+	// and Apple strings is taken for one whose environment is withheld.)
+	more := tail
+	if empty == len(a.Args) {
+		more = bytes.TrimLeft(tail, "\x00")
+	}
+	if bytes.Count(more, []byte{0}) <= empty || len(bytes.TrimRight(more, "\x00")) == 0 {
 		a.Withheld = true
 		return a, nil
 	}

@@ -44,12 +44,32 @@ func (s stack) encode() []byte {
 	put([]string{s.path})
 	pad()
 	put(s.args)
-	if !s.withheld {
-		put(s.env)
-		pad()
-		put(s.apple)
+	put(s.env)
+	pad()
+	put(s.apple)
+	if s.withheld {
+		area = withoutEnviron(area, len(s.args))
 	}
 	return append(binary.NativeEndian.AppendUint32(nil, uint32(len(s.args))), area...)
+}
+
+// withoutEnviron cuts the strings as the kernel does for a process whose
+// environment it withholds: it looks for the end of the path and of argc more
+// strings, and goes over all NULs after the path.
+func withoutEnviron(area []byte, argc int) []byte {
+	size := 0
+	for i := 0; i <= argc && size < len(area); i++ {
+		for size < len(area) && area[size] != 0 {
+			size++
+		}
+		if size < len(area) {
+			size++
+			for i == 0 && size < len(area) && area[size] == 0 {
+				size++
+			}
+		}
+	}
+	return area[:size]
 }
 
 // entries cuts an environment block; padding at its end is no entry.
@@ -80,9 +100,11 @@ func TestParseProcArgs(t *testing.T) {
 		{"neither arguments nor environment", stack{path: "/bin/cat", apple: apple}},
 		{"no Apple strings", stack{path: "/bin/cat", args: []string{"cat"}, env: stamped}},
 		{"environment like Apple strings", stack{path: "/bin/cat", args: []string{"cat"}, env: append([]string{"pfz=0x1"}, stamped...), apple: apple}},
-		{"withheld", stack{path: "/bin/sleep", args: []string{"sleep", "10"}, env: stamped, withheld: true}},
-		{"withheld, empty arguments", stack{path: "/bin/sleep", args: []string{"", ""}, withheld: true}},
-		{"withheld, no argument", stack{path: "/bin/sleep", withheld: true}},
+		{"withheld", stack{path: "/bin/sleep", args: []string{"sleep", "10"}, env: stamped, apple: apple, withheld: true}},
+		{"withheld, empty arguments", stack{path: "/bin/sleep", args: []string{"", ""}, env: stamped, apple: apple, withheld: true}},
+		{"withheld, an empty argument first", stack{path: "/bin/sleep", args: []string{"", "a", ""}, env: stamped, apple: apple, withheld: true}},
+		{"withheld, empty environment", stack{path: "/bin/sleep", args: []string{"", "", "a"}, apple: apple, withheld: true}},
+		{"withheld, no argument", stack{path: "/bin/sleep", env: stamped, apple: apple, withheld: true}},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
@@ -107,6 +129,17 @@ func TestParseProcArgs(t *testing.T) {
 				t.Errorf("Parse = %+v, %v", id, err)
 			}
 		})
+	}
+}
+
+// Programs that withhold their arguments, too, are shown with their path alone.
+func TestParseProcArgsOfNone(t *testing.T) {
+	for _, path := range []string{"/a", "/bin/abc", "/usr/bin/something", "/System/Library/a b/c"} {
+		blob := append(binary.NativeEndian.AppendUint32(nil, 1), path+"\x00\x00"+path+"\x00"...)
+		got, err := marker.ParseProcArgs(blob)
+		if err != nil || !got.Withheld || got.Path != path || !slices.Equal(got.Args, []string{path}) || len(got.Environ) > 0 {
+			t.Errorf("%s: %+v, %v", path, got, err)
+		}
 	}
 }
 
@@ -195,7 +228,7 @@ func randomStack(r *rand.Rand) stack {
 		}
 		return list
 	}
-	s := stack{path: "/" + strings.Repeat("p", r.IntN(20)), args: some(5), env: some(4), apple: apple[:1+r.IntN(len(apple))]}
+	s := stack{path: "/" + strings.Repeat("p", r.IntN(20)), args: some(5), env: some(4), apple: apple[:len(apple)-r.IntN(2)]} // more than arguments
 	if r.IntN(2) == 0 {
 		s.env = append(s.env, agent.Environ()...)
 		r.Shuffle(len(s.env), func(i, j int) { s.env[i], s.env[j] = s.env[j], s.env[i] })

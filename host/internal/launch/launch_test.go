@@ -307,7 +307,11 @@ func TestInstanceFilesArePrivate(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer inst.Stop(timeout(t), 0)
+	defer func() {
+		if _, err := inst.Stop(timeout(t), 0); err != nil {
+			t.Error(err)
+		}
+	}()
 	dir := l.Installation.InstanceDir(inst.ID())
 	info, err := os.Stat(dir)
 	if err != nil || info.Mode().Perm() != 0o700 {

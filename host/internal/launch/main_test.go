@@ -1,7 +1,6 @@
 package launch_test
 
 import (
-	"bufio"
 	"fmt"
 	"os"
 	"os/exec"
@@ -86,8 +85,6 @@ var plugins = map[string]func(){
 		}
 		serve()
 	},
-	// A host that spawns children from threads that end.
-	"host": spawnFromManyThreads,
 }
 
 func serve() {
@@ -99,9 +96,9 @@ func TestMain(m *testing.M) {
 		plugin()
 		return
 	}
-	if os.Getenv(envPlugin) == "sleep" {
-		_, _ = bufio.NewReader(os.Stdin).ReadString(0)
-		select {}
+	if process, ok := systemProcesses[os.Getenv(envPlugin)]; ok {
+		process()
+		return
 	}
 	os.Exit(m.Run())
 }

@@ -18,6 +18,17 @@ import (
 
 const manyChildren = 20
 
+// systemProcesses are what the test binary can be instead on this system.
+var systemProcesses = map[string]func(){
+	// A host that spawns children from threads that end.
+	"host": spawnFromManyThreads,
+	// A child of it, which lives until it is killed.
+	"sleep": func() {
+		_, _ = bufio.NewReader(os.Stdin).ReadString(0)
+		select {}
+	},
+}
+
 // spawnFromManyThreads is a host whose goroutines each end the thread that
 // they asked for a child from. It writes the children's pids.
 func spawnFromManyThreads() {

@@ -26,6 +26,7 @@ type service struct {
 	starts  int  // also tells a late retry from a current one
 	history history
 	nextTry time.Time
+	delay   time.Duration
 	retry   *time.Timer        // in backoff
 	abort   context.CancelFunc // while starting
 	running Instance           // what is or may be left of; from ready until all is gone
@@ -287,7 +288,7 @@ func (s *service) failedWith(e exit) {
 			s.conf.Restart.Limit+1, s.conf.Restart.Within, e.err))
 		return
 	}
-	s.nextTry = now.Add(decision.delay)
+	s.delay, s.nextTry = decision.delay, now.Add(decision.delay)
 	launch := s.starts
 	s.retry = time.AfterFunc(decision.delay, func() { s.m.send(retryEvent{s, launch}) })
 	s.enter(Backoff, e.err.Error())
@@ -321,7 +322,7 @@ func (s *service) stopRetry() {
 		s.retry.Stop()
 		s.retry = nil
 	}
-	s.nextTry = time.Time{}
+	s.delay, s.nextTry = 0, time.Time{}
 }
 
 // enter changes the state and tells whoever watches.
@@ -363,6 +364,7 @@ func (s *service) status() Status {
 		Port:     s.conf.Port,
 		Restarts: max(0, s.starts-1),
 		NextTry:  s.nextTry,
+		Delay:    s.delay,
 	}
 	if s.running != nil {
 		status.Instance, status.PID = s.running.ID(), s.running.PID()

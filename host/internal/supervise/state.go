@@ -58,8 +58,10 @@ type Status struct {
 	Port     int    `json:"port,omitempty"`
 	// Restarts counts the starts after the first.
 	Restarts int `json:"restarts"`
-	// NextTry is when a service in backoff is started again.
-	NextTry time.Time `json:"nextTry,omitzero"`
+	// NextTry is when a service in backoff is started again, Delay how long
+	// that was when it came into this state.
+	NextTry time.Time     `json:"nextTry,omitzero"`
+	Delay   time.Duration `json:"-"`
 	// LastError is the last failure, kept until the next start that was asked.
 	LastError string `json:"lastError,omitempty"`
 }

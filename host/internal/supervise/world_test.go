@@ -132,7 +132,8 @@ func (w *world) launch(ctx context.Context, service config.Service) (Instance, e
 	}
 	w.mu.Unlock()
 
-	keep, err := true, error(nil)
+	var keep bool
+	var err error
 	if launch := w.plan(ref).launch; launch != nil {
 		keep, err = launch(ctx)
 	} else {

@@ -1,0 +1,4 @@
+package launch
+
+// Attributes is attributes, for tests.
+var Attributes = attributes
