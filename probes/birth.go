@@ -11,7 +11,9 @@ type Birth struct {
 	BootID string `json:"boot_id"`
 	PID    int    `json:"pid"`
 	// Start is when the process started. On Linux it counts clock ticks since
-	// the boot (100 a second, whatever the machine); an exec does not change it.
+	// the boot (100 a second, whatever the machine), on macOS microseconds since
+	// 1970 and on FreeBSD since the boot; an exec does not change it. On Windows
+	// it counts steps of 100 ns since 1601.
 	Start uint64 `json:"start"`
 	// PidfdInode is the inode number of the process's pidfds, which Linux 6.9
 	// and later give to no other process until the next boot. It is 0 where it

@@ -13,7 +13,8 @@ type Capabilities struct {
 	// UniqueBirth: birth records hold a number that is never given anew, the
 	// pidfd's inode on Linux 6.9 and later.
 	UniqueBirth bool `json:"unique_birth"`
-	// HeldGroup: a group can be signalled after its leader was reaped.
+	// HeldGroup: a group can be signalled after its leader was reaped. On Windows
+	// that is the leader's descendants.
 	HeldGroup bool `json:"held_group"`
 	// Environ: the environment of processes of the same user can be read.
 	Environ bool `json:"environ"`

@@ -12,7 +12,12 @@
 // this package sends a signal to a process whose verdict is not [Ours].
 //
 // Linux is supported fully, see [Coverage] for what the running kernel lends
-// to it. On systems without support every process is unknown, the functions
-// answer with an error that wraps errors.ErrUnsupported, and nothing is ever
-// signalled.
+// to it. macOS and FreeBSD have no descriptor of a process that is not one's
+// child; a kqueue that waits for its exit and its birth record stand in for it.
+// Since macOS 14.2 a signal is bound to the process even so; before, and on
+// FreeBSD, between the last look and the signal there are microseconds. On
+// Windows a handle holds a process, and with it the pid, which nobody else is
+// given meanwhile. On systems without support every process is unknown, the
+// functions answer with an error that wraps errors.ErrUnsupported, and nothing
+// is ever signalled.
 package probes

@@ -23,6 +23,13 @@ var (
 	// that the group is not known to be its own.
 	ErrNotLeader = errors.New("process does not lead its process group")
 
+	// ErrNotExited says that a process has no exit status, since it lives.
+	ErrNotExited = errors.New("process has not exited")
+
+	// ErrNotReaped says that a process has exited, and that its status is not to
+	// be had before its parent has reaped it.
+	ErrNotReaped = errors.New("process is not reaped yet")
+
 	// ErrUnreadable says that the environment of a live process could not be
 	// read, or that what was read is not an environment. It never means that
 	// the process is unmarked.

@@ -96,6 +96,14 @@ func (e errAgain) Unwrap() error { return e.error }
 // cases the reading is repeated, for 50 ms at most. A process that still
 // executed nothing then is taken to be a working copy of its parent and carries
 // its parent's marker, unless that is a host's: hosts do not copy themselves.
+//
+// macOS and FreeBSD tell by sysctl, KERN_PROCARGS2 and kern.proc.env, by the
+// same rules; two readings have to be the same. macOS withholds the environments
+// of its own programs, even from root.
+//
+// On Windows the block is read out of the process's memory, and is the live one:
+// what a process unsets is gone from it. That of a process whose pointers are of
+// another width than the caller's is unreadable.
 func (p *Process) Marker() (marker.Identity, error) {
 	var id marker.Identity
 	err := p.use("marker", func(h handle) (err error) {

@@ -70,8 +70,11 @@ func (j *job) run(ctx context.Context, grace time.Duration, result Result) (Resu
 	return result, nil
 }
 
-// errGrace says that the grace is over.
-var errGrace = errors.New("grace is over")
+// errGrace says that the grace is over, errPatience that end's patience is.
+var (
+	errGrace    = errors.New("grace is over")
+	errPatience = errors.New("patience is over")
+)
 
 // politely sends the polite signal and waits for the grace.
 func (j *job) politely(ctx context.Context, grace time.Duration) error {
@@ -83,7 +86,7 @@ func (j *job) politely(ctx context.Context, grace time.Duration) error {
 			j.signal(p, handle.ask)
 		}
 	}
-	return j.end(ctx, handle.ask)
+	return j.end(ctx, grace, handle.ask)
 }
 
 // byForce sends the forced signal, again and again, and waits for Settle.
@@ -91,15 +94,14 @@ func (j *job) byForce(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), Settle)
 	defer cancel()
 	j.forcing = true
+	clear(j.refused) // who can't be asked may still be ended
 	for {
 		j.forced = j.forced || len(j.live()) > 0
 		j.signalLeader(handle.kill)
 		for _, p := range j.crew {
 			j.signal(p, handle.kill)
 		}
-		slice, cancelSlice := context.WithTimeout(ctx, rescan)
-		err := j.end(slice, handle.kill)
-		cancelSlice()
+		err := j.end(ctx, rescan, handle.kill)
 		if err == nil || errors.Is(err, errRefused) || errors.Is(err, errors.ErrUnsupported) || ctx.Err() != nil {
 			return err
 		}
@@ -135,19 +137,23 @@ func (j *job) signal(p *Process, send func(handle, bool) error) {
 }
 
 // end waits until all known processes are gone, and signals and waits for those
-// that a search then still finds, until there are none.
+// that a search then still finds, until there are none. It gives up when they
+// are not gone within patience; a search takes what it takes.
 //
 // A single search proves that if no process was born meanwhile; otherwise one
 // may have slipped through, by forking behind the search and exiting before it,
 // and a second search has to find nothing as well.
-func (j *job) end(ctx context.Context, send func(handle, bool) error) error {
+func (j *job) end(ctx context.Context, patience time.Duration, send func(handle, bool) error) error {
 	clean := 0
 	for {
 		left := j.live()
 		if j.allRefused(left) {
 			return errRefused
 		}
-		err := j.wait(ctx, left)
+		err := j.wait(ctx, patience, left)
+		if errors.Is(err, errPatience) {
+			return err
+		}
 		if err == nil {
 			born, known := lastBorn()
 			var fresh []*Process
@@ -260,7 +266,8 @@ func (j *job) allRefused(left []*Process) bool {
 		return false
 	}
 	for _, p := range left {
-		if !errors.Is(j.refused[p], ErrPermission) {
+		err := j.refused[p]
+		if !errors.Is(err, ErrPermission) && !errors.Is(err, errors.ErrUnsupported) {
 			return false
 		}
 	}
@@ -268,7 +275,9 @@ func (j *job) allRefused(left []*Process) bool {
 }
 
 // wait waits until all of the processes have exited.
-func (j *job) wait(ctx context.Context, left []*Process) error {
+func (j *job) wait(ctx context.Context, patience time.Duration, left []*Process) error {
+	ctx, cancel := context.WithTimeoutCause(ctx, patience, errPatience)
+	defer cancel()
 	for _, p := range left {
 		if err := p.Wait(ctx); err != nil {
 			return err

@@ -67,7 +67,8 @@ type Found struct {
 // comes with it.
 //
 // A process that is born during the scan may be missing. On Linux the scan
-// reads /proc/PID/environ of every process, 10 us each.
+// reads /proc/PID/environ of every process, 10 us each. On macOS and FreeBSD a
+// user other than root finds processes of his own only.
 func List(ctx context.Context, f Filter) ([]Found, error) {
 	var all []Found
 	err := scan(ctx, f, func(p *Process, found Found) {

@@ -33,7 +33,12 @@ type Listener struct {
 // that are no live processes are passed over.
 //
 // On Linux the sockets are asked from the kernel by sock_diag(7), or read from
-// /proc/net if that is not available; the holders come from /proc/PID/fd.
+// /proc/net if that is not available; the holders come from /proc/PID/fd. macOS
+// is asked by libproc, or by lsof(8) if that fails its test, and by netstat(1)
+// for what is not the caller's to see; FreeBSD by sockstat(1). On these two, UID
+// is -1 if the holder is not to be seen; FreeBSD's Inode is 0. Windows is asked by
+// GetExtendedTcpTable, which names the one process that opened the socket; UID is
+// -1 and Inode 0.
 func Listeners(ctx context.Context, port int, hints ...int) ([]Listener, error) {
 	if port <= 0 || port > 65535 {
 		return nil, fmt.Errorf("port %d is out of range", port)

@@ -46,7 +46,7 @@ type Info struct {
 	PPID    int      `json:"ppid"` // 0 if the parent is outside of the pid namespace
 	PGID    int      `json:"pgid"`
 	State   State    `json:"state"`
-	UID     int      `json:"uid"`              // effective user id
+	UID     int      `json:"uid"`              // effective user id; -1 on Windows
 	User    string   `json:"user,omitempty"`   // name of that user; empty if it has none
 	Command string   `json:"command"`          // short name, which the process can change
 	Args    []string `json:"args,omitempty"`   // command line, cut at 4 KiB; empty for a zombie
@@ -72,7 +72,10 @@ type Process struct {
 // ErrPermission, or with the wrapped error of the system, such as EMFILE. The
 // process may be a zombie. The caller has to Close what it opened.
 //
-// On Linux this is pidfd_open(2), of Linux 5.3 and later.
+// On Linux this is pidfd_open(2), of Linux 5.3 and later; on macOS and FreeBSD
+// it takes a kqueue, that is, a descriptor too, until the process exits; on
+// Windows OpenProcess, which also opens a process that has exited if somebody
+// else holds it.
 func Open(pid int) (*Process, error) {
 	if err := checkPID(pid); err != nil {
 		return nil, err
@@ -135,7 +138,8 @@ func (p *Process) State() (State, error) {
 }
 
 // Parent returns the pid of the process's parent, 0 if that one is outside of
-// the pid namespace. The error wraps ErrGone once the process is reaped.
+// the pid namespace or, on Windows, has exited. The error wraps ErrGone once the
+// process is reaped.
 func (p *Process) Parent() (int, error) {
 	var ppid int
 	err := p.use("parent", func(h handle) (err error) {
@@ -146,7 +150,8 @@ func (p *Process) Parent() (int, error) {
 }
 
 // Group returns the id of the process's group, 0 if its leader is outside of
-// the pid namespace. The error wraps ErrGone once the process is reaped.
+// the pid namespace. The error wraps ErrGone once the process is reaped. On
+// Windows it is the console process group, 0 if the process does not say.
 func (p *Process) Group() (int, error) {
 	var pgid int
 	err := p.use("group", func(h handle) (err error) {
@@ -182,7 +187,9 @@ func (p *Process) Exited() bool {
 // the caller, or the cause of ctx's end. It does not reap. A Close meanwhile
 // ends it with an error that wraps os.ErrClosed.
 //
-// On Linux the exit is an event on the pidfd; no thread is blocked.
+// On Linux the exit is an event on the pidfd; no thread is blocked. On macOS and
+// FreeBSD one thread waits on a kqueue for all of them. On Windows each call
+// blocks a thread, in WaitForMultipleObjects.
 func (p *Process) Wait(ctx context.Context) error {
 	return p.use("wait", func(h handle) error {
 		ctx, cancel := context.WithCancelCause(ctx)
@@ -196,6 +203,10 @@ func (p *Process) Wait(ctx context.Context) error {
 // Signal sends a signal to the process, and to no other that has its pid now.
 // The error wraps ErrGone once it is reaped, or ErrPermission. A zombie takes
 // any signal without effect.
+//
+// On Windows SIGKILL is TerminateProcess. SIGTERM is a Ctrl-Break to the console
+// process group, if the process leads one on the caller's console. Everything
+// else is errors.ErrUnsupported.
 func (p *Process) Signal(sig syscall.Signal) error {
 	return p.use("signal", func(h handle) error { return h.signal(sig) })
 }
@@ -206,8 +217,13 @@ func (p *Process) Signal(sig syscall.Signal) error {
 //
 // On Linux 6.9 and later this works after the leader was reaped, too, provided
 // that it had been opened before: the pidfd stands for the group as long as it
-// has a member. On older kernels it is kill(2) of the negative pid, as long as
-// the leader is not reaped; after that, ErrGone.
+// has a member. On older kernels, macOS and FreeBSD it is kill(2) of the negative
+// pid, as long as the leader is not reaped; after that, ErrGone.
+//
+// On Windows every process leads a group for this purpose: itself, those of its
+// descendants that are proven to be so by their creators' pids and times of
+// creation, and the job that JobObject.Assign put it into. There, too, it works
+// after the leader's exit. SIGTERM reaches what Signal reaches.
 func (p *Process) SignalGroup(sig syscall.Signal) error {
 	return p.use("signal group", func(h handle) error { return h.signalGroup(sig) })
 }
@@ -247,8 +263,8 @@ func Self() (Birth, error) {
 }
 
 // SelfMarker returns what the calling process's environment says of it to
-// others: the block of its last exec, which os.Setenv does not change. The
-// errors are those of marker.Parse, or wrap ErrUnreadable.
+// others: the block of its last exec, which os.Setenv does not change; on Windows
+// it does. The errors are those of marker.Parse, or wrap ErrUnreadable.
 func SelfMarker() (marker.Identity, error) {
 	block, err := ownEnviron()
 	if err != nil {

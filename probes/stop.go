@@ -138,7 +138,8 @@ func (e *SurvivorsError) Unwrap() error { return e.Err }
 // error means that it could not be verified that nothing is left. ErrInvalidPID
 // and ErrSelf refuse the record.
 //
-// A grace of zero or less skips the polite signal.
+// A grace of zero or less skips the polite signal. If nobody can be sent it, as
+// on Windows without a common console, the grace is not waited for.
 func Stop(ctx context.Context, r Record, grace time.Duration) (Result, error) {
 	p, err := Open(r.PID)
 	switch {
