@@ -51,7 +51,7 @@ func (j *journal) output(ref config.Ref) launch.Output {
 func (j *journal) watch(change supervise.Change) {
 	level := hclog.Info
 	switch change.State {
-	case supervise.Backoff:
+	case supervise.Backoff, supervise.Unhealthy:
 		level = hclog.Warn
 	case supervise.Failed:
 		level = hclog.Error

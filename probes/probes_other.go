@@ -2,6 +2,36 @@
 
 package probes
 
+// This file is the whole seam between the package and an operating system. To
+// port the package, copy it to files of the system's suffix, take the system
+// out of the constraint above, and fill it in, in this order:
+//
+//   - openHandle holds one process: whatever becomes of its pid, no method of
+//     the handle may ever tell of, or signal, another one. Where the system has
+//     no handle, look at what can change only if the process does (its start
+//     time) before and after each question, and say in doc.go what is left open.
+//   - birth must differ for any two processes that ever have the same pid, and
+//     must stay the same over an exec. Its BootID keeps records of an earlier
+//     boot from matching.
+//   - environ is the environment as it was at the exec, or as it is now, as one
+//     block for marker.Parse; together with whether the process may be in the
+//     midst of an exec or a fork. A doubt is no answer: it is looked at again.
+//   - state, parent, group, info, exited, wait. The wait is for an event of the
+//     kernel, also of a process that is not a child, and ends with its context.
+//   - signal, signalGroup, ask (the polite end) and kill (the forced one) reach
+//     the held process alone, or the group that it leads. Errors are ErrGone,
+//     ErrPermission and ErrNotLeader.
+//   - groupMembers holds what Stop must wait for beside what is marked.
+//   - scanProcesses visits each process that carries the marker, under a hold
+//     and after its own marker was read through that. What could not be looked
+//     at for lack of means is an error, not an absence.
+//   - listeners names the holders of a port, or says that there is one that is
+//     not to be seen.
+//
+// A method that has no answer wraps errors.ErrUnsupported, and the verdict is
+// Unknown then. The tests of the neighbours whose names end in _unix_test.go
+// hold for every system.
+
 import (
 	"context"
 	"errors"

@@ -329,7 +329,7 @@ var badCases = []struct {
 	},
 	{
 		"arguments of later versions",
-		`@ checksum="sha256:00"| health {|  interval="5s"| }|}|locals {|}`,
+		`@ checksum="sha256:00"| limits {|  memory="5MiB"| }|}|locals {|}`,
 		[]finding{at("3,2-10", "not expected here"), at("4,2-8", "not expected here"), at("8,1-7", "not expected here")},
 	},
 	{

@@ -112,6 +112,9 @@ type Service struct {
 	// Restart says what happens after an exit.
 	Restart Restart
 
+	// Health says how a service that is ready is checked.
+	Health Health
+
 	// StopGrace is how long the service has to end by itself after it was told
 	// to. Default 10s; 0 means that it is killed at once.
 	StopGrace time.Duration
@@ -178,6 +181,20 @@ const (
 	// RestartNever leaves a service that exited alone.
 	RestartNever = "never"
 )
+
+// Health says how a service that is ready is checked.
+type Health struct {
+	// Interval is the time between two checks. Default 10s; 0 means that
+	// there are none.
+	Interval time.Duration
+
+	// Timeout is how long an answer may take. Default 2s.
+	Timeout time.Duration
+
+	// Failures is how many checks in a row may fail before the service is
+	// ended, and started again by its restart policy. Default 3.
+	Failures int
+}
 
 // Restart says what happens after a service exited by itself. The n-th restart
 // in a row waits Delay times Factor to the power of n-1, at most MaxDelay, give

@@ -113,6 +113,7 @@ func TestDefaults(t *testing.T) {
 	want := Service{
 		Kind: KindMCP, Name: "a", Command: []string{"sh"}, Path: a.Path, Dir: dir, Env: map[string]string{},
 		ReadyTimeout: 10 * time.Second, StopGrace: 10 * time.Second,
+		Health: Health{Interval: 10 * time.Second, Timeout: 2 * time.Second, Failures: 3},
 		Restart: Restart{
 			Policy: "always", Delay: 500 * time.Millisecond, Factor: 2, MaxDelay: 30 * time.Second,
 			Jitter: 0.1, ResetAfter: 30 * time.Second, Limit: 10, Within: 10 * time.Minute,
@@ -146,6 +147,11 @@ service "mcp" "my-clock" {
   port       = 8101
   depends_on = [service.agent.planner, service.mcp["db"]]
   ready { timeout = "1.5s" }
+  health {
+    interval = "5s"
+    timeout  = "1s"
+    failures = 2
+  }
   restart {
     policy      = "on-failure"
     delay       = "1s"
@@ -185,6 +191,7 @@ const everythingJSON = `{
         "port": 8101,
         "depends_on": ["service.agent.planner", "service.mcp[\"db\"]"],
         "ready": {"timeout": "1.5s"},
+        "health": {"interval": "5s", "timeout": "1s", "failures": 2},
         "restart": {
           "policy": "on-failure", "delay": "1s", "factor": 1.5, "max_delay": "20s",
           "jitter": 0, "reset_after": "2m", "limit": 0, "within": "1h"
@@ -243,6 +250,7 @@ func TestEveryArgumentIsRead(t *testing.T) {
 				Inherit: []string{"PATH", "HOME"}, Port: 8101,
 				DependsOn:    []Ref{{KindAgent, "planner"}, {KindMCP, "db"}},
 				ReadyTimeout: 1500 * time.Millisecond, StopGrace: 0,
+				Health: Health{Interval: 5 * time.Second, Timeout: time.Second, Failures: 2},
 				Restart: Restart{
 					Policy: "on-failure", Delay: time.Second, Factor: 1.5, MaxDelay: 20 * time.Second,
 					Jitter: 0, ResetAfter: 2 * time.Minute, Limit: 0, Within: time.Hour,

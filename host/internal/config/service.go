@@ -15,6 +15,11 @@ const (
 	defaultStopGrace    = 10 * time.Second
 )
 
+// defaultHealth returns what holds without a health block.
+func defaultHealth() Health {
+	return Health{Interval: 10 * time.Second, Timeout: 2 * time.Second, Failures: 3}
+}
+
 // defaultRestart returns what holds without a restart block.
 func defaultRestart() Restart {
 	return Restart{
@@ -32,8 +37,9 @@ func defaultRestart() Restart {
 var (
 	serviceSchema = blocks(
 		attributes("command", "dir", "env", "inherit", "port", "depends_on"),
-		"ready", "restart", "stop", "tools")
+		"ready", "health", "restart", "stop", "tools")
 	readySchema   = attributes("timeout")
+	healthSchema  = attributes("interval", "timeout", "failures")
 	restartSchema = attributes("policy", "delay", "factor", "max_delay", "jitter", "reset_after", "limit", "within")
 	stopSchema    = attributes("grace")
 )
@@ -71,6 +77,13 @@ func (d *decoder) service(block *hcl.Block) *serviceDecl {
 	s.ReadyTimeout = defaultReadyTimeout
 	if ready := d.single(content, "ready"); ready != nil {
 		s.ReadyTimeout = d.duration(d.attrs(ready, readySchema), "timeout", defaultReadyTimeout, 1).V
+	}
+	s.Health = defaultHealth()
+	if health := d.single(content, "health"); health != nil {
+		attrs := d.attrs(health, healthSchema)
+		s.Health.Interval = d.duration(attrs, "interval", s.Health.Interval, 0).V
+		s.Health.Timeout = d.duration(attrs, "timeout", s.Health.Timeout, 1).V
+		s.Health.Failures = d.whole(attrs, "failures", s.Health.Failures, 1, 1000).V
 	}
 	s.Restart = defaultRestart()
 	if restart := d.single(content, "restart"); restart != nil {

@@ -47,7 +47,10 @@ func (f *fakeInstance) Conn() *grpc.ClientConn                 { return f.conn }
 func (f *fakeInstance) Describe() *plughostv1.DescribeResponse { return f.describe }
 func (f *fakeInstance) Exited() <-chan struct{}                { return f.exited }
 func (f *fakeInstance) ExitError() error                       { return nil }
-func (f *fakeInstance) die()                                   { f.once.Do(func() { f.server.Stop(); close(f.exited) }) }
+
+func (*fakeInstance) Health(context.Context) error { return nil }
+
+func (f *fakeInstance) die() { f.once.Do(func() { f.server.Stop(); close(f.exited) }) }
 
 func (f *fakeInstance) Stop(context.Context, time.Duration) (probes.Result, error) {
 	return probes.Result{}, nil

@@ -104,6 +104,9 @@ func New(services []config.Service, ready func() bool, version string, log hclog
 // Watch takes the transitions of the services. It returns at once; what follows
 // from them happens in their order, service by service.
 func (g *Gateway) Watch(change supervise.Change) {
+	if change.State == supervise.Unhealthy || change.From == supervise.Unhealthy && change.State == supervise.Ready {
+		return // it goes on as it is: what it can still answer, it does
+	}
 	switch change.Service.Kind {
 	case config.KindMCP:
 		if u := g.service(change.Service.Name); u != nil {

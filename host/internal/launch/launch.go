@@ -180,6 +180,19 @@ func (i *Instance) ExitError() error {
 	}
 }
 
+// Health asks the plugin whether it can do its work.
+func (i *Instance) Health(ctx context.Context) error {
+	answer, err := plughostv1.NewPluginClient(i.conn).Health(ctx, &plughostv1.HealthRequest{})
+	switch {
+	case err != nil:
+		return err
+	case answer.GetStatus() != plughostv1.HealthResponse_STATUS_SERVING:
+		return fmt.Errorf("it says that it is %s: %s",
+			strings.ToLower(strings.TrimPrefix(answer.GetStatus().String(), "STATUS_")), answer.GetReason())
+	}
+	return nil
+}
+
 // LastWords are the last lines that the plugin wrote, for a message about its
 // end.
 func (i *Instance) LastWords() string { return i.tail.String() }

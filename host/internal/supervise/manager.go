@@ -24,6 +24,9 @@ type Instance interface {
 	Exited() <-chan struct{}
 	// ExitError says how, as exec.Cmd.Wait does.
 	ExitError() error
+	// Health asks the plugin whether it can do its work. The end of ctx is
+	// a failure.
+	Health(ctx context.Context) error
 	// Stop ends all that is left of the instance. The end of ctx ends grace.
 	Stop(ctx context.Context, grace time.Duration) (probes.Result, error)
 }
@@ -193,6 +196,11 @@ type (
 		instance Instance
 		err      error
 	}
+	healthEvent struct {
+		service  *service
+		instance Instance
+		err      error
+	}
 	exitedEvent struct {
 		service  *service
 		instance Instance
@@ -208,6 +216,7 @@ type (
 )
 
 func (e launchedEvent) handle(*Manager) { e.service.launched(e.instance, e.err) }
+func (e healthEvent) handle(*Manager)   { e.service.healthChecked(e.instance, e.err) }
 func (e exitedEvent) handle(*Manager)   { e.service.exited(e.instance) }
 func (e endedEvent) handle(*Manager)    { e.service.ended(e.err) }
 func (e retryEvent) handle(*Manager)    { e.service.retryDue(e.launch) }

@@ -134,6 +134,123 @@ func TestACrashOfADependencyWhileItsDependantIsInBackoff(t *testing.T) {
 	})
 }
 
+func TestHealth(t *testing.T) {
+	checked := func(name string) config.Service {
+		s := svc(name)
+		s.Health = config.Health{Interval: 10 * time.Second, Timeout: 2 * time.Second, Failures: 3}
+		return s
+	}
+	// Past the instant of a check, so that it has happened.
+	const moment = time.Millisecond
+	sick := plan{health: func(context.Context) error { return errors.New("out of ideas") }}
+	frozen := plan{health: func(ctx context.Context) error {
+		<-ctx.Done()
+		return ctx.Err()
+	}}
+	t.Run("a service that recovers keeps its instance", func(t *testing.T) {
+		in(t, func(t *testing.T) {
+			w := newWorld(t, checked("a"))
+			w.StartAll()
+			time.Sleep(launchTime)
+			before := w.status("a").Instance
+			w.let("a", sick)
+			time.Sleep(25 * time.Second)
+			w.want("a", Unhealthy)
+			if s := w.status("a"); s.Cause != "a health check failed: out of ideas" {
+				t.Errorf("the cause is %q", s.Cause)
+			}
+			w.let("a", plan{})
+			time.Sleep(10*time.Second + moment)
+			w.want("a", Ready)
+			// The count begins anew.
+			w.let("a", sick)
+			time.Sleep(20*time.Second)
+			w.let("a", plan{})
+			time.Sleep(time.Hour)
+			w.want("a", Ready)
+			if after := w.status("a"); after.Instance != before || after.Restarts != 0 {
+				t.Errorf("the instance is %s after %d restarts, want %s", after.Instance, after.Restarts, before)
+			}
+			wantStates(t, w.states("a"), Starting, Ready, Unhealthy, Ready, Unhealthy, Ready)
+		})
+	})
+	t.Run("a service that does not is replaced", func(t *testing.T) {
+		in(t, func(t *testing.T) {
+			w := newWorld(t, checked("a"))
+			w.StartAll()
+			time.Sleep(launchTime)
+			before := w.status("a").Instance
+			w.let("a", frozen)
+			time.Sleep(32*time.Second + moment)
+			w.let("a", plan{})
+			w.want("a", Backoff)
+			if s := w.status("a"); s.LastError != "service mcp.a is unhealthy: 3 health checks in a row failed, the last: no answer within 2s" {
+				t.Errorf("the last error is %q", s.LastError)
+			}
+			time.Sleep(time.Minute)
+			w.want("a", Ready)
+			if w.status("a").Instance == before {
+				t.Error("the instance is still the same")
+			}
+			wantStates(t, w.states("a"), Starting, Ready, Unhealthy, Stopping, Backoff, Starting, Ready)
+		})
+	})
+	t.Run("one failure may be enough", func(t *testing.T) {
+		in(t, func(t *testing.T) {
+			s := checked("a")
+			s.Health.Failures = 1
+			w := newWorld(t, s)
+			w.StartAll()
+			time.Sleep(launchTime)
+			w.let("a", sick)
+			time.Sleep(10*time.Second + moment)
+			w.let("a", plan{})
+			time.Sleep(time.Minute)
+			wantStates(t, w.states("a"), Starting, Ready, Stopping, Backoff, Starting, Ready)
+		})
+	})
+	t.Run("an unhealthy service can be stopped and restarted, and can end", func(t *testing.T) {
+		for name, end := range map[string]func(*world){
+			"stop":    func(w *world) { _ = w.Stop(context.Background(), ref("a")) },
+			"restart": func(w *world) { _ = w.Restart(context.Background(), ref("a")) },
+			"end":     func(w *world) { w.crash("a") },
+		} {
+			in(t, func(t *testing.T) {
+				w := newWorld(t, checked("a"))
+				w.StartAll()
+				time.Sleep(launchTime)
+				w.let("a", sick)
+				time.Sleep(10*time.Second + moment)
+				w.want("a", Unhealthy)
+				w.let("a", plan{})
+				end(w)
+				time.Sleep(time.Minute)
+				if name == "stop" {
+					w.want("a", Stopped)
+				} else {
+					w.want("a", Ready)
+				}
+			})
+		}
+	})
+	t.Run("a dependant waits for health", func(t *testing.T) {
+		in(t, func(t *testing.T) {
+			w := newWorld(t, checked("a"), svc("b", "a"))
+			w.StartAll()
+			time.Sleep(2 * launchTime)
+			w.let("a", sick)
+			time.Sleep(10*time.Second + moment)
+			w.want("a", Unhealthy, "b", Ready)
+			w.crash("b")
+			time.Sleep(2 * steady.Delay)
+			w.want("b", Waiting)
+			w.let("a", plan{})
+			time.Sleep(10*time.Second + launchTime)
+			w.want("a", Ready, "b", Ready)
+		})
+	})
+}
+
 func TestTheLimitFailsAServiceAndAStartClearsIt(t *testing.T) {
 	in(t, func(t *testing.T) {
 		w := newWorld(t, withPolicy(svc("a"), func(p *config.Restart) { p.Limit = 2 }))

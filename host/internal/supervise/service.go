@@ -31,8 +31,10 @@ type service struct {
 	abort   context.CancelFunc // while starting
 	running Instance           // what is or may be left of; from ready until all is gone
 	readyAt time.Time
-	exit    *exit // how the instance that is being ended came to its end by itself
-	lost    error // names survivors that there is no instance to end by
+	unwatch context.CancelFunc // ends the health checks; while up
+	sick    int                // health checks that failed in a row
+	exit    *exit              // how the instance that is being ended came to its end by itself
+	lost    error              // names survivors that there is no instance to end by
 	onUp    []chan<- error
 	onDown  []chan<- error
 }
@@ -52,7 +54,7 @@ func (s *service) startAsked(done chan<- error) {
 	s.err = nil
 	s.history = history{}
 	switch s.state {
-	case Ready:
+	case Ready, Unhealthy:
 		s.settleUp(nil)
 	case Stopped, Failed, Backoff:
 		s.begin("start was asked")
@@ -75,7 +77,7 @@ func (s *service) stopAsked(done chan<- error) {
 	case Starting:
 		s.abort()
 		s.enter(Stopping, "stop was asked during its start")
-	case Ready:
+	case Ready, Unhealthy:
 		s.end("stop was asked")
 	case Stopping:
 		// The one under way is enough.
@@ -110,7 +112,7 @@ func (s *service) stoppedError() error {
 // restartAsked replaces the instance. One that is only just starting is new
 // enough.
 func (s *service) restartAsked(done chan<- error) {
-	if s.state != Ready {
+	if !s.up() {
 		s.startAsked(done)
 		return
 	}
@@ -199,17 +201,71 @@ func (s *service) notLaunched(instance Instance, err error) {
 	}
 }
 
-// watch reports the instance's end by itself.
+// watch reports the instance's end by itself, and its health.
 func (s *service) watch(instance Instance) {
 	go func() {
 		<-instance.Exited()
 		s.m.send(exitedEvent{s, instance})
 	}()
+	ctx, cancel := context.WithCancel(context.Background())
+	s.unwatch, s.sick = cancel, 0
+	if s.conf.Health.Interval > 0 {
+		go s.checkHealth(ctx, instance, s.conf.Health)
+	}
+}
+
+// checkHealth asks for the instance's health again and again, until ctx ends.
+func (s *service) checkHealth(ctx context.Context, instance Instance, conf config.Health) {
+	tick := time.NewTicker(conf.Interval)
+	defer tick.Stop()
+	for {
+		select {
+		case <-tick.C:
+		case <-ctx.Done():
+			return
+		}
+		check, cancel := context.WithTimeoutCause(ctx, conf.Timeout, fmt.Errorf("no answer within %v", conf.Timeout))
+		err := instance.Health(check)
+		if err != nil && check.Err() != nil {
+			err = context.Cause(check)
+		}
+		cancel()
+		if ctx.Err() != nil {
+			return
+		}
+		s.m.send(healthEvent{s, instance, err})
+	}
+}
+
+// healthChecked is the result of a health check. The first that fails makes the
+// service unhealthy, the last that may fail is an end like any other.
+func (s *service) healthChecked(instance Instance, err error) {
+	switch {
+	case !s.up() || s.running != instance:
+		return
+	case err == nil:
+		s.sick = 0
+		if s.state == Unhealthy {
+			s.enter(Ready, "it is healthy again")
+			s.m.dependencyReady(s)
+		}
+		return
+	}
+	s.sick++
+	if s.sick >= s.conf.Health.Failures {
+		err = fmt.Errorf("service %s is unhealthy: %d health checks in a row failed, the last: %w", s.conf.Ref(), s.sick, err)
+		s.exit = &exit{err: err, status: -1, readyFor: time.Since(s.readyAt)}
+		s.end(err.Error())
+		return
+	}
+	if s.state == Ready {
+		s.enter(Unhealthy, "a health check failed: "+err.Error())
+	}
 }
 
 // exited is the end of the plugin's process, asked for or not.
 func (s *service) exited(instance Instance) {
-	if s.state != Ready || s.running != instance {
+	if !s.up() || s.running != instance {
 		return // it is being stopped
 	}
 	waitErr := instance.ExitError()
@@ -230,6 +286,10 @@ func (s *service) end(cause string) {
 }
 
 func (s *service) endInstance() {
+	if s.unwatch != nil {
+		s.unwatch()
+		s.unwatch = nil
+	}
 	instance, grace, ctx := s.running, s.conf.StopGrace, s.m.stopping
 	go func() {
 		_, err := instance.Stop(ctx, grace)
@@ -330,13 +390,18 @@ func (s *service) enter(state State, cause string) {
 	from := s.state
 	s.state, s.since, s.cause = state, time.Now(), cause
 	change := Change{Status: s.status(), From: from}
-	if state == Ready {
+	if s.up() {
 		change.Running = s.running
 	}
 	s.m.notify(change)
 	if s.atRest() {
 		s.m.atRest()
 	}
+}
+
+// up reports whether the instance runs and is to go on.
+func (s *service) up() bool {
+	return s.state == Ready || s.state == Unhealthy
 }
 
 // atRest reports whether nothing of the service runs, nor will by itself.

@@ -17,7 +17,11 @@ import (
 //	          the launch failed                  by the policy
 //	          stop asked                         stopping
 //	ready     its process ended                  stopping
+//	          a health check failed              unhealthy, or stopping if
+//	                                             no more may fail
 //	          stop or restart asked              stopping
+//	unhealthy a health check went well           ready
+//	          all else                           as ready
 //	stopping  all gone, after a stop             stopped
 //	          all gone, and a start is wanted    begins
 //	          all gone, after it ended itself    by the policy
@@ -39,10 +43,12 @@ const (
 	Waiting  State = "waiting"  // it is wanted, and a dependency is not ready
 	Starting State = "starting" // an instance is being launched
 	Ready    State = "ready"    // the instance answers
-	Stopping State = "stopping" // what is left of the instance is being ended
-	Backoff  State = "backoff"  // it failed, and is started again after a delay
-	Stopped  State = "stopped"  // nothing of it runs, and nobody wants it to
-	Failed   State = "failed"   // it failed, and is not started again by itself
+	// Unhealthy is ready, but a health check failed.
+	Unhealthy State = "unhealthy"
+	Stopping  State = "stopping" // what is left of the instance is being ended
+	Backoff   State = "backoff"  // it failed, and is started again after a delay
+	Stopped   State = "stopped"  // nothing of it runs, and nobody wants it to
+	Failed    State = "failed"   // it failed, and is not started again by itself
 )
 
 // Status is a service's state as others see it.
@@ -70,6 +76,6 @@ type Status struct {
 type Change struct {
 	Status
 	From State
-	// Running is the instance, while the service is ready.
+	// Running is the instance, while the service is ready or unhealthy.
 	Running Instance
 }

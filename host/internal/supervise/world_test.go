@@ -42,6 +42,8 @@ type plan struct {
 	launch func(ctx context.Context) (keep bool, err error)
 	// stop takes the place of an end at once.
 	stop func(ctx context.Context, grace time.Duration) error
+	// health takes the place of an instance that is healthy.
+	health func(ctx context.Context) error
 }
 
 // fake is an instance.
@@ -60,6 +62,13 @@ func (f *fake) ID() string              { return f.id }
 func (f *fake) PID() int                { return f.pid }
 func (f *fake) Exited() <-chan struct{} { return f.exited }
 func (f *fake) ExitError() error        { return f.err }
+
+func (f *fake) Health(ctx context.Context) error {
+	if health := f.w.plan(f.ref).health; health != nil {
+		return health(ctx)
+	}
+	return nil
+}
 
 // exit ends the plugin's process, as it does by itself.
 func (f *fake) exit(err error) {
@@ -167,17 +176,19 @@ var edges = map[State][]State{
 	Stopped:  {Waiting, Starting},
 	Waiting:  {Starting, Stopped},
 	Starting: {Ready, Backoff, Failed, Stopped, Stopping},
-	Ready:    {Stopping},
-	Stopping: {Stopped, Waiting, Starting, Backoff, Failed},
-	Backoff:  {Waiting, Starting, Stopped},
-	Failed:   {Waiting, Starting, Stopped, Stopping},
+	Ready:    {Stopping, Unhealthy},
+
+	Unhealthy: {Stopping, Ready},
+	Stopping:  {Stopped, Waiting, Starting, Backoff, Failed},
+	Backoff:   {Waiting, Starting, Stopped},
+	Failed:    {Waiting, Starting, Stopped, Stopping},
 }
 
 func (w *world) watch(c Change) {
 	if !slices.Contains(edges[c.From], c.State) {
 		w.t.Errorf("%s went from %s to %s", c.Service, c.From, c.State)
 	}
-	if (c.Running != nil) != (c.State == Ready) {
+	if (c.Running != nil) != (c.State == Ready || c.State == Unhealthy) {
 		w.t.Errorf("%s, which is %s, has the instance %v", c.Service, c.State, c.Running)
 	}
 	w.mu.Lock()
