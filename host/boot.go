@@ -158,7 +158,9 @@ func (h *host) run(ctx, stop, hurry context.Context) (err error) {
 	running.Go(func() { h.serve("the control API", func() error { return api.Serve(socket) }) })
 	running.Go(func() { h.announce(stop) })
 
-	h.manager.StartAll()
+	if stop.Err() == nil { // else it came during the reclaim
+		h.manager.StartAll()
+	}
 	<-stop.Done()
 	err = h.shutDown(hurry, web, api)
 	endLoop()
