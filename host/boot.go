@@ -136,6 +136,11 @@ func (h *host) run(ctx, stop, hurry context.Context) (err error) {
 	defer func() {
 		err = errors.Join(err, h.journal.close(), h.registry.Close(), h.inst.RemoveRunDir(), h.inst.Close())
 	}()
+	strays, endStrays := context.WithCancel(context.WithoutCancel(ctx))
+	defer endStrays()
+	if err := h.launcher.Spawner.AdoptStrays(strays); err != nil {
+		h.log.Warn("what services leave behind goes to init", "reason", err)
+	}
 	if err := h.reclaim(stop); err != nil {
 		return err
 	}

@@ -38,8 +38,8 @@ func subreaper() finding {
 	var value int32
 	err := prctlGet(unix.PR_GET_CHILD_SUBREAPER, &value)
 	return choose("subreaper", err == nil,
-		"PR_SET_CHILD_SUBREAPER", "daemonised grandchildren can be kept below the host",
-		fmt.Sprintf("no PR_SET_CHILD_SUBREAPER (%v)", err), "daemonised grandchildren are found by their marker")
+		"PR_SET_CHILD_SUBREAPER", "what services leave behind becomes the host's child, which reaps it",
+		fmt.Sprintf("no PR_SET_CHILD_SUBREAPER (%v)", err), "what services leave behind goes to init; it is found by its marker all the same")
 }
 
 // prctlGet reads a setting of prctl(2) that it writes to an address.

@@ -130,7 +130,7 @@ func hold(pid int) (*probes.Process, probes.Birth, error) {
 // reap waits for the process alone, not for its pipes, which a process that it
 // left behind may hold open for ever.
 func (r *runner) reap(pumps *sync.WaitGroup, pipes ...*os.File) {
-	r.waitErr = r.cmd.Wait()
+	r.waitErr = r.spawner.Wait(r.cmd)
 	close(r.exited)
 	deadline := time.Now().Add(pipeGrace)
 	for _, pipe := range pipes {

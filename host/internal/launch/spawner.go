@@ -19,6 +19,12 @@ import (
 type Spawner struct {
 	once     sync.Once
 	requests chan spawnRequest
+
+	// mu is held from before a child is there until it is known to be the
+	// spawner's own, so that it is never taken for a stray.
+	mu    sync.Mutex
+	own   map[int]struct{} // children that were not reaped yet
+	freed func()           // called when there is one less; nil for nobody
 }
 
 type spawnRequest struct {
@@ -27,7 +33,7 @@ type spawnRequest struct {
 }
 
 // Start starts cmd as its own Start would, from the spawner's thread. The
-// caller waits for it and reaps it.
+// caller reaps it by Wait.
 func (s *Spawner) Start(cmd *exec.Cmd) error {
 	s.once.Do(func() {
 		s.requests = make(chan spawnRequest)
@@ -38,20 +44,42 @@ func (s *Spawner) Start(cmd *exec.Cmd) error {
 	return <-request.done
 }
 
+// Wait waits for the end of a command that Start started, and reaps it.
+func (s *Spawner) Wait(cmd *exec.Cmd) error {
+	err := cmd.Wait()
+	s.mu.Lock()
+	delete(s.own, cmd.Process.Pid)
+	freed := s.freed
+	s.mu.Unlock()
+	if freed != nil {
+		freed() // a stray that got the same pid meanwhile was passed over
+	}
+	return err
+}
+
 func (s *Spawner) run() {
 	runtime.LockOSThread()
 	for request := range s.requests {
-		request.done <- start(request.cmd)
+		request.done <- s.start(request.cmd)
 	}
 }
 
 // start keeps a panic of os/exec from taking the thread, and with it every
 // child, along.
-func start(cmd *exec.Cmd) (err error) {
+func (s *Spawner) start(cmd *exec.Cmd) (err error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
 	defer func() {
 		if r := recover(); r != nil {
 			err = fmt.Errorf("cannot start %s: %v", cmd.Path, r)
 		}
 	}()
-	return cmd.Start()
+	if err := cmd.Start(); err != nil {
+		return err
+	}
+	if s.own == nil {
+		s.own = make(map[int]struct{})
+	}
+	s.own[cmd.Process.Pid] = struct{}{}
+	return nil
 }

@@ -2,6 +2,9 @@ package launch_test
 
 import (
 	"bufio"
+	"bytes"
+	"context"
+	"errors"
 	"fmt"
 	"os"
 	"os/exec"
@@ -22,6 +25,39 @@ const manyChildren = 20
 var systemProcesses = map[string]func(){
 	// A host that spawns children from threads that end.
 	"host": spawnFromManyThreads,
+	// A host that adopts what its children leave behind.
+	"adopter": adoptStrays,
+	// A child of that: it leaves a process behind and exits with status 7.
+	"forker": func() {
+		self, err := os.Executable()
+		if err != nil {
+			panic(err)
+		}
+		child := exec.Command(self)
+		child.Env = append(os.Environ(), envPlugin+"=stray")
+		child.SysProcAttr = &syscall.SysProcAttr{Setsid: true}
+		stdout, err := child.StdoutPipe()
+		if err != nil {
+			panic(err)
+		}
+		if err := child.Start(); err != nil {
+			panic(err)
+		}
+		// The stray ends when its parent has.
+		if _, err := bufio.NewReader(stdout).ReadString('\n'); err != nil {
+			panic(err)
+		}
+		fmt.Println(child.Process.Pid)
+		os.Exit(7)
+	},
+	"stray": func() {
+		parent, err := probes.Open(os.Getppid())
+		if err != nil {
+			panic(err)
+		}
+		fmt.Println("ready")
+		_ = parent.Wait(context.Background())
+	},
 	// A child of it, which lives until it is killed.
 	"sleep": func() {
 		_, _ = bufio.NewReader(os.Stdin).ReadString(0)
@@ -116,6 +152,97 @@ func TestDeathSignalFollowsTheHostNotAThread(t *testing.T) {
 	for _, child := range children {
 		if err := child.Wait(timeout(t)); err != nil {
 			t.Errorf("child %d outlived the host: %v", child.PID(), err)
+		}
+	}
+}
+
+// adoptStrays starts children that each leave a process behind, and writes
+// what became of both.
+func adoptStrays() {
+	self, err := os.Executable()
+	if err != nil {
+		panic(err)
+	}
+	spawner := &launch.Spawner{}
+	if err := spawner.AdoptStrays(context.Background()); err != nil {
+		panic(err)
+	}
+	var wg sync.WaitGroup
+	for range manyChildren {
+		wg.Go(func() {
+			var stdout bytes.Buffer
+			cmd := exec.Command(self)
+			cmd.Env = append(os.Environ(), envPlugin+"=forker")
+			cmd.Stdout = &stdout
+			if err := spawner.Start(cmd); err != nil {
+				panic(err)
+			}
+			// The status is the child's own, however many strays end beside it.
+			fmt.Printf("%s%v\n", stdout.String(), spawner.Wait(cmd))
+		})
+	}
+	wg.Wait()
+	fmt.Println("all")
+	_, _ = bufio.NewReader(os.Stdin).ReadString(0)
+}
+
+func TestStraysAreReapedAndExitStatusesKept(t *testing.T) {
+	self, err := os.Executable()
+	if err != nil {
+		t.Fatal(err)
+	}
+	host := exec.Command(self)
+	host.Env = append(os.Environ(), envPlugin+"=adopter")
+	stdin, err := host.StdinPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	stdout, err := host.StdoutPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := host.Start(); err != nil {
+		t.Fatal(err)
+	}
+	defer func() {
+		_ = stdin.Close()
+		_ = host.Wait()
+	}()
+	statuses := 0
+	var strays []int
+	scanner := bufio.NewScanner(stdout)
+	for scanner.Scan() && scanner.Text() != "all" {
+		if pid, err := strconv.Atoi(scanner.Text()); err == nil {
+			strays = append(strays, pid)
+			continue
+		}
+		if scanner.Text() != "exit status 7" {
+			t.Errorf("a child ended with %q, want exit status 7", scanner.Text())
+		}
+		statuses++
+	}
+	if statuses != manyChildren || len(strays) == 0 {
+		t.Fatalf("%d exit statuses and %d strays, want %d of each", statuses, len(strays), manyChildren)
+	}
+	deadline := timeout(t)
+	for _, pid := range strays {
+		// Reaped by the host, nothing of it is left, not even a zombie.
+		for {
+			process, err := probes.Open(pid)
+			if errors.Is(err, probes.ErrGone) {
+				break
+			}
+			if err != nil {
+				t.Fatal(err)
+			}
+			waitErr := process.Wait(deadline)
+			process.Close()
+			if waitErr != nil {
+				t.Fatalf("stray %d is still there: %v", pid, waitErr)
+			}
+			if deadline.Err() != nil {
+				t.Fatalf("stray %d was not reaped", pid)
+			}
 		}
 	}
 }

@@ -164,7 +164,7 @@ func TestHealth(t *testing.T) {
 			w.want("a", Ready)
 			// The count begins anew.
 			w.let("a", sick)
-			time.Sleep(20*time.Second)
+			time.Sleep(20 * time.Second)
 			w.let("a", plan{})
 			time.Sleep(time.Hour)
 			w.want("a", Ready)
