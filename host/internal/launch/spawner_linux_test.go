@@ -178,7 +178,8 @@ func adoptStrays() {
 				panic(err)
 			}
 			// The status is the child's own, however many strays end beside it.
-			fmt.Printf("%s%v\n", stdout.String(), spawner.Wait(cmd))
+			waitErr := spawner.Wait(cmd)
+			fmt.Printf("%s%v\n", stdout.String(), waitErr)
 		})
 	}
 	wg.Wait()
