@@ -124,10 +124,27 @@ func (h *host) start(ctx context.Context, service config.Service) (supervise.Ins
 		ReadyTimeout: service.ReadyTimeout,
 		Output:       h.journal.output(service.Ref()),
 	})
-	if instance == nil {
+	switch {
+	case instance == nil:
 		return nil, err // not a nil *Instance in an interface
+	case err != nil:
+		return instance, err
 	}
-	return instance, err
+	if err := h.introduce(ctx, service, instance); err != nil {
+		if _, stopErr := instance.Stop(context.WithoutCancel(ctx), service.StopGrace); stopErr != nil {
+			return instance, errors.Join(err, stopErr)
+		}
+		return nil, err
+	}
+	return instance, nil
+}
+
+// introduce has the gateway show what a new instance has, in the time that a
+// start may take.
+func (h *host) introduce(ctx context.Context, service config.Service, instance *launch.Instance) error {
+	ctx, cancel := context.WithTimeout(ctx, service.ReadyTimeout)
+	defer cancel()
+	return h.gateway.Introduce(ctx, service.Ref(), instance)
 }
 
 // run boots, serves until stop ends, and shuts down; hurry takes the grace

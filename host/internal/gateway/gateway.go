@@ -119,6 +119,18 @@ func (g *Gateway) Watch(change supervise.Change) {
 	}
 }
 
+// Introduce tells the gateway of a plugin before its service is said to be
+// ready, and returns when clients see what it has: who waits for a service can
+// call it then. An error says why the plugin cannot be used; it is to be ended.
+func (g *Gateway) Introduce(ctx context.Context, service config.Ref, plugin Plugin) error {
+	if service.Kind == config.KindMCP {
+		if u := g.service(service.Name); u != nil {
+			return u.introduce(ctx, plugin)
+		}
+	}
+	return nil
+}
+
 // Handler serves all of the gateway's endpoints.
 func (g *Gateway) Handler() http.Handler {
 	mux := http.NewServeMux()

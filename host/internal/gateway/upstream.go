@@ -47,6 +47,8 @@ type upstream struct {
 
 	mu   sync.Mutex
 	link *link  // to the instance that is ready, or nil
+	// introduced is the plugin that link is for, until it is said to be ready.
+	introduced Plugin
 	why  string // why it cannot be called
 }
 
@@ -76,7 +78,9 @@ func newUpstream(name string, tools config.Tools, c *common) *upstream {
 // changed follows a transition of the service.
 func (u *upstream) changed(change supervise.Change) {
 	if plugin, ok := change.Running.(Plugin); ok && change.State == supervise.Ready {
-		u.connect(nil, plugin)
+		if !u.known(plugin) {
+			u.connect(nil, plugin)
+		}
 		return
 	}
 	// At once, so that no call is made any more.
@@ -84,6 +88,43 @@ func (u *upstream) changed(change supervise.Change) {
 	if change.State == supervise.Stopped {
 		u.then(func() { u.showAll(features{}) })
 	}
+}
+
+// introduce opens the link to a plugin that is about to be ready, and returns
+// when what it has is shown, or why it cannot be.
+func (u *upstream) introduce(ctx context.Context, plugin Plugin) error {
+	u.mu.Lock()
+	u.introduced = plugin
+	u.mu.Unlock()
+	u.connect(nil, plugin)
+	opened := make(chan struct{})
+	u.then(func() { close(opened) }) // after the job that opens it
+	select {
+	case <-opened:
+	case <-plugin.Exited():
+	case <-ctx.Done():
+	case <-u.life.Done():
+	}
+	u.mu.Lock()
+	why := u.why
+	u.mu.Unlock()
+	switch {
+	case ctx.Err() != nil:
+		why = "what it has was not read in time"
+	case why == "":
+		return nil
+	}
+	u.disconnect(why)
+	return errors.New(why)
+}
+
+// known reports whether a plugin was introduced before it was ready.
+func (u *upstream) known(plugin Plugin) bool {
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	known := u.introduced != nil && u.introduced == plugin
+	u.introduced = nil
+	return known
 }
 
 // then has a job done after those that this service has waiting.

@@ -309,7 +309,7 @@ func (i *Instance) explain(ctx context.Context, err error) error {
 	}
 	if cause := context.Cause(ctx); cause != nil {
 		err = cause
-	} else {
+	} else if !r.wasKilled() {
 		select {
 		case <-r.exited:
 			<-r.drained

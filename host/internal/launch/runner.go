@@ -44,6 +44,7 @@ type runner struct {
 
 	mu      sync.Mutex
 	aborted bool            // no process may be started any more
+	killed  bool            // the process was killed by the host before it ended
 	process *probes.Process // set by Start
 
 	lifeline *os.File // the write end; nothing is ever written
@@ -156,22 +157,29 @@ func (r *runner) pump(stream Stream, pipe io.Reader) {
 // everything before and after it to the log.
 func (r *runner) pumpStdout(pipe io.Reader) {
 	reader := bufio.NewReaderSize(pipe, maxHandshake)
+	lines := &lineWriter{stream: Stdout, output: r.output}
+	defer lines.flush()
+	atStart := true // of a line, not behind a piece of a longer one
 	for {
-		line, err := reader.ReadSlice('\n')
-		if err == nil && looksLikeHandshake(line) {
-			_, _ = r.handshakeW.Write(line)
+		piece, err := reader.ReadSlice('\n')
+		if atStart && err == nil && looksLikeHandshake(piece) {
+			_, _ = r.handshakeW.Write(piece)
 			break
 		}
-		if len(line) > 0 {
-			lines := &lineWriter{stream: Stdout, output: r.output}
-			_, _ = lines.Write(line)
-			lines.flush()
-		}
+		_, _ = lines.Write(piece)
+		atStart = err == nil
 		if err != nil && !errors.Is(err, bufio.ErrBufferFull) {
 			return
 		}
 	}
-	r.pump(Stdout, reader)
+	_, _ = io.Copy(lines, reader)
+}
+
+// wasKilled reports whether the host ended the process, and not it itself.
+func (r *runner) wasKilled() bool {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.killed
 }
 
 // maxHandshake is the longest line that is looked at for a handshake: the
@@ -236,6 +244,9 @@ func (r *runner) Kill(context.Context) error {
 	if process == nil {
 		return nil
 	}
+	r.mu.Lock()
+	r.killed = r.killed || !process.Exited()
+	r.mu.Unlock()
 	err := process.SignalGroup(syscall.SIGKILL)
 	if errors.Is(err, probes.ErrNotLeader) || errors.Is(err, errors.ErrUnsupported) {
 		err = process.Signal(syscall.SIGKILL)
