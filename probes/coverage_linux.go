@@ -40,7 +40,7 @@ func probeCapabilities() Capabilities {
 			note("Groups can't be signalled by pidfd before Linux 6.9, only while their leader is there", err)
 		}
 	}
-	if err := checkProc(); err != nil {
+	if _, err := procDir(); err != nil {
 		note("Processes can't be identified", err)
 	} else if _, err := ownEnviron(); err != nil {
 		note("Environments can't be read", err)

@@ -12,51 +12,72 @@ import (
 // environ takes one look at the process's environment. Failures that may be
 // due to a moment of exec are errAgain.
 func (h *pidfd) environ() (environ, error) {
-	if err := checkProc(); err != nil {
-		return environ{}, unreadable(err)
-	}
-	// The flags come first: a process that has executed something by now does
-	// not show its parent's block any more.
-	s, err := h.stat()
-	if err != nil {
-		return environ{}, unreadableUnlessGone(err)
-	}
-	if s.kernel() {
-		return environ{}, nil
-	}
-	path := procPath(h.pid, "environ")
-	if s.dead() && s.threads > 1 {
-		path = h.livingThread(path)
-	}
-	block, _, readErr := readEnviron(unix.AT_FDCWD, path, make([]byte, 32<<10))
-	if err := h.alive(); err != nil {
-		return environ{}, err
-	}
-	switch {
-	case readErr == nil && len(block) == 0:
-		// Either the process has no environment or is about to get it.
-		after, err := h.stat()
+	forked := false
+	if !h.executed.Load() {
+		// The flags come first: a process that has executed something by now does
+		// not show its parent's block any more.
+		s, err := h.stat()
 		if err != nil {
 			return environ{}, unreadableUnlessGone(err)
 		}
-		if !after.noEnviron() {
-			return environ{}, errAgain{fmt.Errorf("%w: it is empty", ErrUnreadable)}
+		if s.kernel() {
+			return environ{}, nil
 		}
-	case readErr == nil && block[len(block)-1] != 0:
-		return environ{}, errAgain{fmt.Errorf("%w: it was overwritten", ErrUnreadable)}
+		forked = s.forked()
+	}
+	env := environ{forked: forked, lent: blocks.Get().(*[]byte)}
+	err := h.readBlock(&env)
+	if err != nil {
+		env.release()
+		return environ{}, err
+	}
+	return env, nil
+}
+
+// readBlock reads the block into the buffer that was lent for it.
+func (h *pidfd) readBlock(env *environ) error {
+	proc, err := procDir()
+	if err != nil {
+		return unreadable(err)
+	}
+	var path [pathSize]byte
+	block, bigger, readErr := readEnviron(proc, string(appendPath(path[:0], h.pid, "environ")), *env.lent)
+	*env.lent = bigger
+	none := false
+	if readErr != nil || len(block) == 0 {
+		s, err := h.stat()
+		if err != nil {
+			return unreadableUnlessGone(err)
+		}
+		// Either the process has no environment or is about to get it.
+		none = s.noEnviron()
+		if s.dead() && s.threads > 1 {
+			block, bigger, readErr = readEnviron(proc, h.livingThread(proc), *env.lent)
+			*env.lent = bigger
+		}
+	}
+	if err := h.alive(); err != nil {
+		return err
+	}
+	switch {
+	case readErr == nil && len(block) == 0 && !none:
+		return errAgain{fmt.Errorf("%w: it is empty", ErrUnreadable)}
+	case readErr == nil && len(block) > 0 && block[len(block)-1] != 0:
+		return errAgain{fmt.Errorf("%w: it was overwritten", ErrUnreadable)}
 	case errors.Is(readErr, unix.EACCES), errors.Is(readErr, unix.EPERM):
 		err := unreadable(typed(readErr))
 		if mayRead(h.pid) {
-			return environ{}, errAgain{err}
+			return errAgain{err}
 		}
-		return environ{}, err
+		return err
 	case errors.Is(readErr, unix.ESRCH), errors.Is(readErr, unix.ENOENT), errors.Is(readErr, errCut):
 		// Not typed: the process itself is there.
-		return environ{}, errAgain{unreadable(readErr)}
+		return errAgain{unreadable(readErr)}
 	case readErr != nil:
-		return environ{}, unreadable(readErr)
+		return unreadable(readErr)
 	}
-	return environ{block: block, forked: s.forked()}, nil
+	env.block = block
+	return nil
 }
 
 func unreadable(err error) error { return fmt.Errorf("%w: %w", ErrUnreadable, err) }
@@ -83,9 +104,10 @@ func (h *pidfd) alive() error {
 
 // livingThread returns the path of the environment as another thread shows it,
 // for a process whose first thread has ended while others go on.
-func (h *pidfd) livingThread(path string) string {
-	tasks := procPath(h.pid, "task")
-	dir, err := openat(unix.AT_FDCWD, tasks, unix.O_RDONLY|unix.O_DIRECTORY)
+func (h *pidfd) livingThread(proc int) string {
+	path := string(appendPath(nil, h.pid, "environ"))
+	tasks := string(appendPath(nil, h.pid, "task"))
+	dir, err := openat(proc, tasks, unix.O_RDONLY|unix.O_DIRECTORY)
 	if err != nil {
 		return path
 	}

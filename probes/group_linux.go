@@ -44,12 +44,9 @@ func (h *pidfd) groupMembers(ctx context.Context) (members []*Process, err error
 	if empty, err := h.groupEmpty(); empty || err != nil {
 		return nil, err
 	}
-	if err := checkProc(); err != nil {
-		return nil, err
-	}
-	proc, err := openat(unix.AT_FDCWD, "/proc", unix.O_RDONLY|unix.O_DIRECTORY)
+	proc, err := listProc()
 	if err != nil {
-		return nil, fmt.Errorf("open /proc: %w", typed(err))
+		return nil, err
 	}
 	defer unix.Close(proc)
 	pids, err := numbersIn(proc, make([]byte, 32<<10), nil)
@@ -69,6 +66,7 @@ func (h *pidfd) groupMembers(ctx context.Context) (members []*Process, err error
 			errs = append(errs, context.Cause(ctx))
 			break
 		}
+		reach(stepMemberSeen)
 		p, err := hold(pid)
 		if err != nil {
 			if !errors.Is(err, ErrGone) {
@@ -76,6 +74,7 @@ func (h *pidfd) groupMembers(ctx context.Context) (members []*Process, err error
 			}
 			continue
 		}
+		reach(stepMemberHeld)
 		if pgid, err := p.handle.group(); err != nil || pgid != h.pid || p.Exited() {
 			_ = p.Close()
 			continue
@@ -110,14 +109,24 @@ func (h *pidfd) groupEmpty() (bool, error) {
 // lastBorn returns the number that the newest process or thread of the pid
 // namespace was given. As long as it stays, none was born.
 func lastBorn() (int, bool) {
-	text, err := os.ReadFile("/proc/loadavg")
+	proc, err := procDir()
 	if err != nil {
 		return 0, false
 	}
-	fields := strings.Fields(string(text))
+	var buf [128]byte
+	text, err := readRecord(proc, "loadavg", buf[:])
+	if err != nil {
+		return 0, false
+	}
+	return parseLastBorn(string(text))
+}
+
+// parseLastBorn reads the last field of /proc/loadavg.
+func parseLastBorn(text string) (int, bool) {
+	fields := strings.Fields(text)
 	if len(fields) < 5 {
 		return 0, false
 	}
 	pid, err := strconv.Atoi(fields[4])
-	return pid, err == nil
+	return pid, err == nil && pid >= 0
 }

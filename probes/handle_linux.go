@@ -8,6 +8,7 @@ import (
 	"os/user"
 	"strconv"
 	"strings"
+	"sync/atomic"
 	"syscall"
 
 	"golang.org/x/sys/unix"
@@ -26,14 +27,19 @@ type handle = *pidfd
 type pidfd struct {
 	pid int
 	fd  int // -1 once it is closed
+
+	// executed: the process was seen to have executed something since it was
+	// forked. That is so for good, as the flag comes with a fork alone, and the
+	// process is held.
+	executed atomic.Bool
 }
 
 func openHandle(pid int) (handle, error) {
 	fd, err := retry(func() (int, error) { return unix.PidfdOpen(pid, 0) })
-	switch err {
-	case nil:
+	switch {
+	case err == nil:
 		return &pidfd{pid: pid, fd: fd}, nil
-	case unix.EINVAL, unix.ENOENT:
+	case errors.Is(err, unix.EINVAL), errors.Is(err, unix.ENOENT):
 		// It is the number of a thread other than the first of a process.
 		return nil, fmt.Errorf("pidfd_open: %w", ErrGone)
 	}
@@ -76,20 +82,29 @@ func checkPidfd(pid, fd int) error {
 	if err != nil {
 		return typed(err)
 	}
+	switch got, err := parsePidfdInfo(text); {
+	case err != nil:
+		return err
+	case got != pid && got != -1:
+		return fmt.Errorf("it is the pidfd of process %d: %w", got, ErrInvalidPID)
+	}
+	return nil
+}
+
+// parsePidfdInfo reads the pid out of /proc/self/fdinfo of a pidfd.
+func parsePidfdInfo(text []byte) (int, error) {
 	for line := range bytes.Lines(text) {
 		value, ok := bytes.CutPrefix(line, []byte("Pid:"))
 		if !ok {
 			continue
 		}
-		switch got, err := strconv.Atoi(string(bytes.TrimSpace(value))); {
-		case err != nil:
-			return fmt.Errorf("malformed fdinfo: %w", err)
-		case got != pid && got != -1:
-			return fmt.Errorf("it is the pidfd of process %d: %w", got, ErrInvalidPID)
+		pid, err := strconv.Atoi(string(bytes.TrimSpace(value)))
+		if err != nil {
+			return 0, fmt.Errorf("malformed fdinfo: %w", err)
 		}
-		return nil
+		return pid, nil
 	}
-	return fmt.Errorf("fdinfo names no pid: %w", unix.EBADF)
+	return 0, fmt.Errorf("fdinfo names no pid: %w", unix.EBADF)
 }
 
 // typed puts the package's own error before that of the system.
@@ -125,10 +140,17 @@ func (h *pidfd) send(sig syscall.Signal, flags int) error {
 
 // read reads the beginning of a file of the process's in /proc.
 func (h *pidfd) read(name string, buf []byte) ([]byte, error) {
-	if err := checkProc(); err != nil {
+	proc, err := procDir()
+	if err != nil {
 		return nil, err
 	}
-	b, err := readSome(unix.AT_FDCWD, procPath(h.pid, name), buf)
+	var path [pathSize]byte
+	var b []byte
+	if name == "stat" {
+		b, err = readRecord(proc, string(appendPath(path[:0], h.pid, name)), buf)
+	} else {
+		b, err = readSome(proc, string(appendPath(path[:0], h.pid, name)), buf)
+	}
 	if gone := h.held(); gone != nil {
 		return nil, gone
 	}
@@ -148,11 +170,15 @@ func (h *pidfd) stat() (stat, error) {
 	if err != nil {
 		return stat{}, err
 	}
-	return parseStat(line)
+	s, err := parseStat(line)
+	if err == nil && !s.forked() && !s.kernel() {
+		h.executed.Store(true)
+	}
+	return s, err
 }
 
 func (h *pidfd) birth() (Birth, error) {
-	boot, err := BootID()
+	boot, err := bootID()
 	if err != nil {
 		return Birth{}, err
 	}
@@ -165,21 +191,41 @@ func (h *pidfd) birth() (Birth, error) {
 
 // inode returns the pidfd's inode number, or 0 where all pidfds share one.
 func (h *pidfd) inode() uint64 {
-	var fs unix.Statfs_t
 	var st unix.Stat_t
-	if unix.Fstatfs(h.fd, &fs) != nil || uint32(fs.Type) != pidfsMagic || unix.Fstat(h.fd, &st) != nil {
+	if !h.unique() || unix.Fstat(h.fd, &st) != nil {
 		return 0
 	}
 	return st.Ino
 }
 
-func (h *pidfd) exited() (bool, error) {
-	fds := []unix.PollFd{{Fd: int32(h.fd), Events: unix.POLLIN}}
-	n, err := retry(func() (int, error) { return unix.Poll(fds, 0) })
-	if err != nil {
-		return false, err
+// pidfs is set once a pidfd was found to be of the file system of pidfds, as then
+// all of them are.
+var pidfs atomic.Bool
+
+// unique reports whether the pidfd has an inode of its own.
+func (h *pidfd) unique() bool {
+	if pidfs.Load() {
+		return true
 	}
-	return n > 0 && fds[0].Revents&unix.POLLIN != 0, nil
+	var fs unix.Statfs_t
+	if unix.Fstatfs(h.fd, &fs) != nil || uint32(fs.Type) != pidfsMagic {
+		return false
+	}
+	pidfs.Store(true)
+	return true
+}
+
+func (h *pidfd) exited() (bool, error) {
+	fds := [1]unix.PollFd{{Fd: int32(h.fd), Events: unix.POLLIN}}
+	for {
+		n, err := unix.Poll(fds[:], 0)
+		switch {
+		case err == nil:
+			return n > 0 && fds[0].Revents&unix.POLLIN != 0, nil
+		case err != unix.EINTR:
+			return false, err
+		}
+	}
 }
 
 func (h *pidfd) state() (State, error) {
@@ -280,7 +326,11 @@ func (h *pidfd) info() (Info, error) {
 // in /proc even if the process is not dumpable.
 func ownerOf(pid int) (int, error) {
 	var st unix.Stat_t
-	if err := unix.Stat("/proc/"+strconv.Itoa(pid), &st); err != nil {
+	proc, err := procDir()
+	if err != nil {
+		return -1, err
+	}
+	if err := unix.Fstatat(proc, strconv.Itoa(pid), &st, 0); err != nil {
 		return -1, err
 	}
 	return int(st.Uid), nil

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"os"
 	"runtime"
+	"strconv"
 	"strings"
 	"syscall"
 
@@ -40,6 +41,7 @@ var systemParts = map[string]func(arg string){
 	"old-kernel":  partOldKernel,
 	"exit-status": partExitStatus,
 	"reaper":      partReaper,
+	"hidden":      partHidden,
 	"foreign-proc": func(string) {
 		_, birthErr := Self()
 		_, listErr := List(context.Background(), Filter{Installation: "x"})
@@ -96,4 +98,9 @@ func overwriteEnviron() {
 		fatal(err)
 	}
 	_ = mem.Close()
+}
+
+// procPath returns the path of a process's file in /proc.
+func procPath(pid int, name string) string {
+	return "/proc/" + strconv.Itoa(pid) + "/" + name
 }

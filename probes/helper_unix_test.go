@@ -14,6 +14,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"sync"
 	"syscall"
 	"testing"
 
@@ -287,13 +288,14 @@ func partExecLoop(arg string) {
 
 // helper is a helper process as its test sees it.
 type helper struct {
-	t       *testing.T
+	t       testing.TB
 	cmd     *exec.Cmd
 	stdin   *os.File
 	out     *bufio.Reader
 	numbers []int // what it said that it is ready with
 	reaped  bool
 	pidfd   int // -1 where there is none
+	end     func()
 }
 
 type option func(*exec.Cmd)
@@ -314,15 +316,19 @@ func withGroup() option {
 	return func(cmd *exec.Cmd) { cmd.SysProcAttr.Setpgid = true }
 }
 
+func withGroupOf(leader int) option {
+	return func(cmd *exec.Cmd) { cmd.SysProcAttr.Setpgid, cmd.SysProcAttr.Pgid = true, leader }
+}
+
 // start starts a helper process, which ends with the test.
-func start(t *testing.T, part, arg string, options ...option) *helper {
+func start(t testing.TB, part, arg string, options ...option) *helper {
 	t.Helper()
 	return launch(t, self(part, arg, marker.Scrub(os.Environ())), options...)
 }
 
 // startShell starts a helper process that is a shell, which costs little. It
 // says "ready" as the others do, and has to end at the end of its input.
-func startShell(t *testing.T, script string, options ...option) *helper {
+func startShell(t testing.TB, script string, options ...option) *helper {
 	t.Helper()
 	return launch(t, shell(script), options...)
 }
@@ -334,7 +340,7 @@ func shell(script string) *exec.Cmd {
 	return cmd
 }
 
-func launch(t *testing.T, cmd *exec.Cmd, options ...option) *helper {
+func launch(t testing.TB, cmd *exec.Cmd, options ...option) *helper {
 	t.Helper()
 	h := &helper{t: t, cmd: cmd, pidfd: -1}
 	h.cmd.SysProcAttr = h.attributes()
@@ -359,7 +365,7 @@ func launch(t *testing.T, cmd *exec.Cmd, options ...option) *helper {
 		_, _ = inW.Close(), outR.Close()
 		t.Fatal(err)
 	}
-	t.Cleanup(func() {
+	h.end = sync.OnceFunc(func() {
 		_ = inW.Close()
 		h.kill()
 		_ = outR.Close()
@@ -367,6 +373,7 @@ func launch(t *testing.T, cmd *exec.Cmd, options ...option) *helper {
 			_ = unix.Close(h.pidfd)
 		}
 	})
+	t.Cleanup(h.end)
 	h.numbers = h.next()
 	return h
 }
@@ -419,7 +426,7 @@ func (h *helper) await() {
 }
 
 // open opens a process for the time of the test.
-func open(t *testing.T, pid int) *Process {
+func open(t testing.TB, pid int) *Process {
 	t.Helper()
 	p, err := Open(pid)
 	if err != nil {

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"runtime"
+	"sync"
 	"time"
 
 	"github.com/plughost/plughost/shared/marker"
@@ -78,6 +79,19 @@ type environ struct {
 	// forked: the process executed nothing since it was forked. The block is
 	// its parent's; if it is just being spawned its own will follow.
 	forked bool
+	// lent is the buffer that block lies in, to be used again, where there is one.
+	lent *[]byte
+}
+
+// blocks are buffers for environments.
+var blocks = sync.Pool{New: func() any { b := make([]byte, 32<<10); return &b }}
+
+// release gives the buffer back. The block must not be used any more.
+func (e environ) release() {
+	const most = 256 << 10
+	if e.lent != nil && len(*e.lent) <= most {
+		blocks.Put(e.lent)
+	}
 }
 
 // errAgain marks a failure that may be due to a moment of exec.
@@ -166,6 +180,7 @@ func lookOnce(h handle) (marker.Identity, error) {
 	if err != nil {
 		return marker.Identity{}, err
 	}
+	defer env.release()
 	id, err := marker.Parse(env.block)
 	if env.forked {
 		if err != nil {
@@ -247,8 +262,11 @@ func identify(h handle, e Expect) Proof {
 		return Proof{Birth: birth, Reason: err.Error(), Err: err}
 	}
 	id, err := readMarker(h, looks)
-	if exited, exitErr := h.exited(); exitErr == nil && exited {
-		err = ErrGone
+	if err != nil {
+		// What was read is a living process's; a failure may be the end of it.
+		if exited, exitErr := h.exited(); exitErr == nil && exited {
+			err = ErrGone
+		}
 	}
 	switch {
 	case err == nil && id.Matches(e.Identity):

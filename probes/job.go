@@ -44,6 +44,7 @@ func (j *job) run(ctx context.Context, grace time.Duration, result Result) (Resu
 	// canceled stop looks; it takes milliseconds. If this fails, so does a
 	// later search, which counts.
 	_, _ = j.search(context.WithoutCancel(ctx))
+	reach(stepSearched)
 	err := errGrace
 	if grace > 0 {
 		err = j.politely(ctx, grace)
@@ -86,6 +87,7 @@ func (j *job) politely(ctx context.Context, grace time.Duration) error {
 			j.signal(p, handle.ask)
 		}
 	}
+	reach(stepAsked)
 	return j.end(ctx, grace, handle.ask)
 }
 
@@ -97,10 +99,12 @@ func (j *job) byForce(ctx context.Context) error {
 	clear(j.refused) // who can't be asked may still be ended
 	for {
 		j.forced = j.forced || len(j.live()) > 0
+		reach(stepForce)
 		j.signalLeader(handle.kill)
 		for _, p := range j.crew {
 			j.signal(p, handle.kill)
 		}
+		reach(stepForced)
 		err := j.end(ctx, rescan, handle.kill)
 		if err == nil || errors.Is(err, errRefused) || errors.Is(err, errors.ErrUnsupported) || ctx.Err() != nil {
 			return err
@@ -158,8 +162,12 @@ func (j *job) end(ctx context.Context, patience time.Duration, send func(handle,
 			born, known := lastBorn()
 			var fresh []*Process
 			fresh, err = j.search(ctx)
-			for _, p := range fresh {
-				j.signal(p, send)
+			if len(fresh) > 0 {
+				reach(stepFound)
+				for _, p := range fresh {
+					j.signal(p, send)
+				}
+				reach(stepFoundSignalled)
 			}
 			after, still := lastBorn()
 			clean++
@@ -279,6 +287,7 @@ func (j *job) wait(ctx context.Context, patience time.Duration, left []*Process)
 	ctx, cancel := context.WithTimeoutCause(ctx, patience, errPatience)
 	defer cancel()
 	for _, p := range left {
+		reach(stepWaiting)
 		if err := p.Wait(ctx); err != nil {
 			return err
 		}

@@ -6,7 +6,8 @@ import (
 	"errors"
 	"fmt"
 	"os"
-	"strconv"
+	"slices"
+	"sync"
 	"time"
 
 	"golang.org/x/sys/unix"
@@ -34,112 +35,143 @@ const (
 
 // scanner goes over /proc. It looks at environments by pid, without a hold on
 // the process, which is cheap and decides nothing: whatever might be sought is
-// opened and examined.
+// opened and examined, at once, as it may be gone in a moment.
 type scanner struct {
+	sight
 	filter Filter
-	needle []byte // the id that a sought block contains
-	proc   int    // the open directory
-	buf    []byte // for environments, used again and again
-	path   []byte
-	trace  bool // may look into every process
-	euid   int
-	visit  func(*Process, Found)
-	errs   []error
+
+	mu            sync.Mutex // of all below
+	visit         func(*Process, Found)
+	empty, denied []int // doubtful processes
+	errs          []error
 }
 
 func scanProcesses(ctx context.Context, f Filter, visit func(*Process, Found)) error {
-	if err := checkProc(); err != nil {
-		return err
-	}
-	proc, err := openat(unix.AT_FDCWD, "/proc", unix.O_RDONLY|unix.O_DIRECTORY)
+	proc, err := listProc()
 	if err != nil {
-		return fmt.Errorf("open /proc: %w", typed(err))
+		return err
 	}
 	defer unix.Close(proc)
-	s := &scanner{
-		filter: f,
-		needle: []byte(f.Instance),
-		proc:   proc,
-		buf:    make([]byte, 64<<10),
-		trace:  canTrace(),
-		euid:   os.Geteuid(),
-		visit:  visit,
-	}
-	if f.Instance == "" {
-		s.needle = []byte(f.Installation)
-	}
-	if f.everyone {
-		s.needle = []byte(marker.Prefix)
-	}
-	pids, err := numbersIn(proc, s.buf, nil)
-	if err != nil {
-		return fmt.Errorf("read /proc: %w", err)
-	}
-	empty, denied, err := s.pass(ctx, pids)
+	pids, err := allPIDs(proc)
 	if err != nil {
 		return err
 	}
+	defer pids.release()
+	s := &scanner{sight: sightOf(proc, f.needle()), filter: f, visit: visit}
+	doubtful := pids.all
 	pause := firstRound
-	for round := 1; round <= emptyRounds && len(empty)+len(denied) > 0; round++ {
-		if round > deniedRounds {
-			denied = nil
+	for round := 0; ; round++ {
+		s.empty, s.denied = nil, nil
+		if err := inParts(doubtful, func(pids []int) error { return s.pass(ctx, pids) }); err != nil {
+			return err
+		}
+		if round >= deniedRounds {
+			s.denied = nil
+		}
+		doubtful = slices.Concat(s.empty, s.denied)
+		if round == emptyRounds || len(doubtful) == 0 {
+			return errors.Join(s.errs...)
 		}
 		if err := sleep(ctx, pause); err != nil {
 			return err
 		}
 		pause *= 2
-		if empty, denied, err = s.pass(ctx, append(empty, denied...)); err != nil {
-			return err
-		}
 	}
-	return errors.Join(s.errs...)
+}
+
+// needle returns what the block of a process that f asks for contains.
+func (f Filter) needle() string {
+	switch {
+	case f.everyone:
+		return marker.Prefix
+	case f.Instance != "":
+		return f.Instance
+	default:
+		return f.Installation
+	}
 }
 
 // pass glances at each of the processes, examines those that may be sought, and
-// returns the doubtful ones.
-func (s *scanner) pass(ctx context.Context, pids []int) (empty, denied []int, err error) {
-	self := os.Getpid()
+// notes the doubtful ones.
+func (s *scanner) pass(ctx context.Context, pids []int) error {
+	g := glancers.Get().(*glancer)
+	defer g.release()
+	g.sight = s.sight
 	for i, pid := range pids {
 		if i%64 == 0 && ctx.Err() != nil {
-			return nil, nil, context.Cause(ctx)
+			return context.Cause(ctx)
 		}
-		if pid == self {
+		if pid == ownPID {
 			continue
 		}
-		seen, err := s.glance(pid)
+		seen, err := g.glance(pid)
 		if err != nil {
-			return nil, nil, fmt.Errorf("process %d: %w", pid, err)
+			return fmt.Errorf("process %d: %w", pid, err)
 		}
 		switch seen {
 		case glanceMaybe:
 			s.examine(pid)
 		case glanceEmpty:
-			empty = append(empty, pid)
+			s.mu.Lock()
+			s.empty = append(s.empty, pid)
+			s.mu.Unlock()
 		case glanceDenied:
-			denied = append(denied, pid)
+			s.mu.Lock()
+			s.denied = append(s.denied, pid)
+			s.mu.Unlock()
 		}
 	}
-	return empty, denied, nil
+	return nil
+}
+
+// sight is what glances are for, and under which conditions.
+type sight struct {
+	needle []byte // what a sought block contains
+	proc   int    // the open directory
+	trace  bool   // may look into every process
+	euid   int
+}
+
+func sightOf(proc int, needle string) sight {
+	return sight{needle: []byte(needle), proc: proc, trace: canTrace(), euid: os.Geteuid()}
+}
+
+// glancer takes quick looks at processes that are not held. It allocates nothing
+// for each of them.
+type glancer struct {
+	sight
+	buf []byte // for environments
+}
+
+var glancers = sync.Pool{New: func() any { return &glancer{buf: make([]byte, 64<<10)} }}
+
+// release gives the glancer back. A process with a huge environment must not cost
+// memory for ever.
+func (g *glancer) release() {
+	const most = 1 << 20
+	if len(g.buf) <= most {
+		glancers.Put(g)
+	}
 }
 
 // glance looks at an environment. It fails only if no process could be looked
 // at, for lack of descriptors for instance.
-func (s *scanner) glance(pid int) (glance, error) {
-	s.path = append(strconv.AppendInt(s.path[:0], int64(pid), 10), "/environ"...)
-	block, bigger, err := readEnviron(s.proc, string(s.path), s.buf)
-	s.buf = bigger
+func (g *glancer) glance(pid int) (glance, error) {
+	var path [pathSize]byte
+	block, bigger, err := readEnviron(g.proc, string(appendPath(path[:0], pid, "environ")), g.buf)
+	g.buf = bigger
 	switch {
 	case err == nil && len(block) > 0:
-		if marker.Scan(block) && bytes.Contains(block, s.needle) {
+		if marker.Scan(block) && bytes.Contains(block, g.needle) {
 			return glanceMaybe, nil
 		}
 		return glanceNo, nil
 	case err == nil, errors.Is(err, unix.ESRCH):
-		return s.whyEmpty(pid), nil
+		return g.whyEmpty(pid), nil
 	case errors.Is(err, errCut):
 		return glanceEmpty, nil
 	case errors.Is(err, unix.EACCES), errors.Is(err, unix.EPERM):
-		return s.whyDenied(pid), nil
+		return g.whyDenied(pid), nil
 	case errors.Is(err, unix.EMFILE), errors.Is(err, unix.ENFILE), errors.Is(err, unix.ENOMEM):
 		return glanceNo, err
 	default:
@@ -148,20 +180,21 @@ func (s *scanner) glance(pid int) (glance, error) {
 }
 
 // stat reads the state of a process that is not held.
-func (s *scanner) stat(pid int) (stat, bool) {
+func (g *glancer) stat(pid int) (stat, bool) {
+	var path [pathSize]byte
 	var buf [2048]byte
-	s.path = append(strconv.AppendInt(s.path[:0], int64(pid), 10), "/stat"...)
-	line, err := readSome(s.proc, string(s.path), buf[:])
+	line, err := readRecord(g.proc, string(appendPath(path[:0], pid, "stat")), buf[:])
 	if err != nil {
 		return stat{}, false
 	}
-	st, err := parseStat(line)
+	// The name is not needed, and would be memory for each process.
+	st, err := parseStatFields(line[bytes.LastIndexByte(line, ')')+1:])
 	return st, err == nil
 }
 
 // whyEmpty says why an environment was empty.
-func (s *scanner) whyEmpty(pid int) glance {
-	st, ok := s.stat(pid)
+func (g *glancer) whyEmpty(pid int) glance {
+	st, ok := g.stat(pid)
 	switch {
 	case !ok, st.kernel(), st.noEnviron(), st.dead() && st.threads <= 1:
 		return glanceNo
@@ -173,13 +206,13 @@ func (s *scanner) whyEmpty(pid int) glance {
 
 // whyDenied says whether a refusal is worth another look. A process in the
 // midst of an exec is busy, and does not sleep.
-func (s *scanner) whyDenied(pid int) glance {
-	if !s.trace {
-		if uid, err := ownerOf(pid); err != nil || uid != s.euid {
+func (g *glancer) whyDenied(pid int) glance {
+	if !g.trace {
+		if uid, err := ownerOf(pid); err != nil || uid != g.euid {
 			return glanceNo
 		}
 	}
-	st, ok := s.stat(pid)
+	st, ok := g.stat(pid)
 	switch {
 	case !ok:
 		return glanceNo
@@ -196,12 +229,16 @@ func (s *scanner) examine(pid int) {
 	p, found, err := s.hold(pid)
 	switch {
 	case err == nil:
+		s.mu.Lock()
+		defer s.mu.Unlock()
 		s.visit(p, found)
 	case errors.Is(err, ErrGone),
 		errors.Is(err, marker.ErrUnmarked), errors.Is(err, marker.ErrMalformed),
 		errors.Is(err, errOther),
 		errors.Is(err, ErrUnreadable) && !exhausted(err):
 	default:
+		s.mu.Lock()
+		defer s.mu.Unlock()
 		s.errs = append(s.errs, fmt.Errorf("process %d: %w", pid, err))
 	}
 }
@@ -216,10 +253,12 @@ func exhausted(err error) bool {
 var errOther = errors.New("not what is looked for")
 
 func (s *scanner) hold(pid int) (_ *Process, _ Found, err error) {
+	reach(stepGlanced)
 	p, err := hold(pid)
 	if err != nil {
 		return nil, Found{}, err
 	}
+	reach(stepHeld)
 	defer func() {
 		if err != nil {
 			_ = p.Close()
@@ -246,5 +285,6 @@ func (s *scanner) hold(pid int) (_ *Process, _ Found, err error) {
 	if err = p.handle.alive(); err != nil {
 		return nil, Found{}, err
 	}
+	reach(stepExamined)
 	return p, found, nil
 }

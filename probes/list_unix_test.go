@@ -109,6 +109,9 @@ func TestListLeavesNothing(t *testing.T) {
 	if _, err := Listeners(t.Context(), 1); err != nil {
 		t.Fatal(err)
 	}
+	if _, err := List(t.Context(), Filter{Instance: id.Instance}); err != nil {
+		t.Fatal(err)
+	}
 	before := openFiles()
 	for range 5 {
 		if _, err := List(t.Context(), Filter{Instance: id.Instance}); err != nil {

@@ -29,8 +29,9 @@ type Listener struct {
 //
 // The file descriptors of the hinted pids are looked through first. If every
 // socket has a holder among these, the search ends there, and holders beyond
-// them are not reported; without hints all processes are looked through. Hints
-// that are no live processes are passed over.
+// them are not reported. On Linux the processes that carry a marker come next,
+// under the same condition; then all others. Hints that are no live processes are
+// passed over.
 //
 // On Linux the sockets are asked from the kernel by sock_diag(7), or read from
 // /proc/net if that is not available; the holders come from /proc/PID/fd. macOS

@@ -1,12 +1,17 @@
 package probes
 
 import (
+	"bytes"
 	"encoding/binary"
 	"errors"
 	"fmt"
 	"os"
+	"runtime"
 	"strconv"
 	"strings"
+	"sync"
+	"sync/atomic"
+	"unsafe"
 
 	"golang.org/x/sys/unix"
 )
@@ -22,32 +27,139 @@ var errCut = errors.New("environment changed while it was read")
 func retry[T any](f func() (T, error)) (T, error) {
 	for {
 		v, err := f()
-		if err != unix.EINTR {
+		if err == nil || !errors.Is(err, unix.EINTR) {
 			return v, err
 		}
 	}
 }
 
+// pathSize is more than any path below has, with the NUL at its end: a thread's
+// file in /proc is the longest.
+const pathSize = 64
+
+// openat opens a path that has no NUL in it. A short one is put on the stack: a
+// scan of all processes allocates nothing for each of them.
 func openat(dir int, path string, flags int) (int, error) {
-	return retry(func() (int, error) { return unix.Openat(dir, path, flags|unix.O_CLOEXEC, 0) })
-}
-
-// procPath returns the path of a process's file in /proc.
-func procPath(pid int, name string) string {
-	return "/proc/" + strconv.Itoa(pid) + "/" + name
-}
-
-// checkProc makes sure that /proc shows the caller's own pid namespace, so
-// that the numbers in it mean what they mean to system calls.
-func checkProc() error {
-	link, err := os.Readlink("/proc/self")
-	if err != nil {
-		return fmt.Errorf("proc file system: %w", err)
+	flags |= unix.O_CLOEXEC | unix.O_LARGEFILE
+	var name [pathSize]byte
+	if len(path) >= len(name) {
+		return retry(func() (int, error) { return unix.Openat(dir, path, flags, 0) })
 	}
-	if link != strconv.Itoa(os.Getpid()) {
-		return fmt.Errorf("/proc is of another pid namespace: it calls this process %q", link)
+	copy(name[:], path)
+	for {
+		fd, _, errno := unix.Syscall6(unix.SYS_OPENAT, uintptr(dir), uintptr(unsafe.Pointer(&name)), uintptr(flags), 0, 0, 0)
+		switch errno {
+		case 0:
+			return int(fd), nil
+		case unix.EINTR:
+		default:
+			return -1, errno
+		}
+	}
+}
+
+// readlinkat reads a link, as much as fits into buf. Its path must be short, and
+// have no NUL in it.
+func readlinkat(dir int, path string, buf []byte) ([]byte, error) {
+	var name [pathSize]byte
+	if len(path) >= len(name) || len(buf) == 0 {
+		return nil, unix.EINVAL
+	}
+	copy(name[:], path)
+	n, _, errno := unix.Syscall6(unix.SYS_READLINKAT, uintptr(dir), uintptr(unsafe.Pointer(&name)),
+		uintptr(unsafe.Pointer(&buf[0])), uintptr(len(buf)), 0, 0)
+	if errno != 0 {
+		return nil, errno
+	}
+	return buf[:n], nil
+}
+
+// modeAt returns the mode of a file or a link, which is not followed. Its path must
+// be short, and have no NUL in it.
+func modeAt(dir int, path string) (uint16, error) {
+	var name [pathSize]byte
+	if len(path) >= len(name) {
+		return 0, unix.EINVAL
+	}
+	copy(name[:], path)
+	var st unix.Statx_t
+	_, _, errno := unix.Syscall6(unix.SYS_STATX, uintptr(dir), uintptr(unsafe.Pointer(&name)),
+		unix.AT_SYMLINK_NOFOLLOW, unix.STATX_TYPE|unix.STATX_MODE, uintptr(unsafe.Pointer(&st)), 0)
+	switch {
+	case errno != 0:
+		return 0, errno
+	case st.Mask&unix.STATX_MODE == 0:
+		return 0, unix.ENOSYS
+	}
+	return st.Mode, nil
+}
+
+// read reads once into a part of a buffer that is not empty.
+func read(fd int, buf []byte) (int, error) {
+	for {
+		n, err := unix.Read(fd, buf)
+		if err != unix.EINTR {
+			return n, err
+		}
+	}
+}
+
+// appendPath appends the path of a process's file, from /proc on.
+func appendPath(path []byte, pid int, name string) []byte {
+	return append(append(strconv.AppendInt(path, int64(pid), 10), '/'), name...)
+}
+
+// ownProc is the directory /proc plus one, once it was opened, or 0.
+var ownProc atomic.Int64
+
+// procDir returns the open directory /proc, made sure to show the caller's own pid
+// namespace, so that the numbers in it mean what they mean to system calls. Neither
+// the namespace that a mounted /proc shows nor the caller's own ever changes, so
+// this is asked once, and the directory is kept open. It must not be listed: that
+// moves a position which all share.
+func procDir() (int, error) {
+	if dir := ownProc.Load(); dir != 0 {
+		return int(dir - 1), nil
+	}
+	dir, err := openat(unix.AT_FDCWD, "/proc", unix.O_RDONLY|unix.O_DIRECTORY)
+	if err != nil {
+		return -1, fmt.Errorf("open /proc: %w", typed(err))
+	}
+	if err := checkProc(dir); err != nil {
+		_ = unix.Close(dir)
+		return -1, err
+	}
+	if !ownProc.CompareAndSwap(0, int64(dir)+1) {
+		_ = unix.Close(dir)
+	}
+	return int(ownProc.Load() - 1), nil
+}
+
+// checkProc makes sure that a directory is the /proc of the caller's own pid
+// namespace.
+func checkProc(dir int) error {
+	var buf, pid [24]byte
+	link, err := readlinkat(dir, "self", buf[:])
+	if err != nil {
+		return fmt.Errorf("proc file system: %w", &os.PathError{Op: "readlink", Path: "/proc/self", Err: err})
+	}
+	if !bytes.Equal(link, strconv.AppendInt(pid[:0], int64(os.Getpid()), 10)) {
+		return fmt.Errorf("/proc is of another pid namespace: it calls this process %q", string(link))
 	}
 	return nil
+}
+
+// listProc opens /proc to be listed.
+func listProc() (int, error) {
+	proc, err := procDir()
+	if err != nil {
+		return -1, err
+	}
+	dir, err := openat(proc, ".", unix.O_RDONLY|unix.O_DIRECTORY)
+	if err != nil {
+		return -1, fmt.Errorf("open /proc: %w", typed(err))
+	}
+	return dir, nil
 }
 
 // readSome reads the beginning of a file, as much as fits into buf.
@@ -59,7 +171,7 @@ func readSome(dir int, path string, buf []byte) ([]byte, error) {
 	defer unix.Close(fd)
 	n := 0
 	for n < len(buf) {
-		m, err := retry(func() (int, error) { return unix.Read(fd, buf[n:]) })
+		m, err := read(fd, buf[n:])
 		if err != nil {
 			return nil, err
 		}
@@ -67,6 +179,21 @@ func readSome(dir int, path string, buf []byte) ([]byte, error) {
 			break
 		}
 		n += m
+	}
+	return buf[:n], nil
+}
+
+// readRecord reads a file in /proc that the kernel gives in one piece to whoever
+// has room for it.
+func readRecord(dir int, path string, buf []byte) ([]byte, error) {
+	fd, err := openat(dir, path, unix.O_RDONLY)
+	if err != nil {
+		return nil, err
+	}
+	defer unix.Close(fd)
+	n, err := read(fd, buf)
+	if err != nil {
+		return nil, err
 	}
 	return buf[:n], nil
 }
@@ -86,7 +213,7 @@ func readEnviron(dir int, path string, buf []byte) (block, bigger []byte, err er
 	defer unix.Close(fd)
 	n, reads := 0, 0
 	for {
-		m, err := retry(func() (int, error) { return unix.Read(fd, buf[n:]) })
+		m, err := read(fd, buf[n:])
 		if err != nil {
 			return nil, buf, err
 		}
@@ -112,10 +239,11 @@ func readEnviron(dir int, path string, buf []byte) (block, bigger []byte, err er
 }
 
 func ownEnviron() ([]byte, error) {
-	if err := checkProc(); err != nil {
+	proc, err := procDir()
+	if err != nil {
 		return nil, err
 	}
-	block, _, err := readEnviron(unix.AT_FDCWD, "/proc/self/environ", make([]byte, 32<<10))
+	block, _, err := readEnviron(proc, "self/environ", make([]byte, 32<<10))
 	return block, err
 }
 
@@ -130,6 +258,64 @@ func BootID() (string, error) {
 		return "", errors.New("boot id: it is empty")
 	}
 	return id, nil
+}
+
+// knownBootID is what BootID said: it does not change.
+var knownBootID atomic.Pointer[string]
+
+func bootID() (string, error) {
+	if id := knownBootID.Load(); id != nil {
+		return *id, nil
+	}
+	id, err := BootID()
+	if err == nil {
+		knownBootID.Store(&id)
+	}
+	return id, err
+}
+
+// pidList is a list whose memory is used again and again.
+type pidList struct{ all []int }
+
+var pidLists = sync.Pool{New: func() any { return new(pidList) }}
+
+func (l *pidList) release() { pidLists.Put(l) }
+
+// allPIDs lists an open /proc.
+func allPIDs(proc int) (*pidList, error) {
+	buf := blocks.Get().(*[]byte)
+	defer blocks.Put(buf)
+	l := pidLists.Get().(*pidList)
+	var err error
+	if l.all, err = numbersIn(proc, *buf, l.all[:0]); err != nil {
+		l.release()
+		return nil, fmt.Errorf("read /proc: %w", err)
+	}
+	return l, nil
+}
+
+// The kernel does most of the work of going over /proc, and does it on several
+// processors at once. Two are taken, not all: it is not to be noticed by those
+// who have better things to do. Fewer processes than the second number are not
+// worth it.
+const (
+	workers = 2
+	fewest  = 256
+)
+
+// inParts divides a list of pids among workers.
+func inParts(pids []int, f func(pids []int) error) error {
+	if len(pids) < fewest || runtime.GOMAXPROCS(0) < workers {
+		return f(pids)
+	}
+	var errs [workers]error
+	var all sync.WaitGroup
+	for i := range workers {
+		from, to := i*len(pids)/workers, (i+1)*len(pids)/workers
+		all.Go(func() { errs[i] = f(pids[from:to]) })
+	}
+	all.Wait()
+	return errors.Join(errs[:]...)
 }
 
 // numbersIn appends to numbers the numeric names of an open directory.

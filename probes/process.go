@@ -83,12 +83,15 @@ func Open(pid int) (*Process, error) {
 	return hold(pid)
 }
 
+// ownPID is the calling process. It does not change.
+var ownPID = os.Getpid()
+
 // checkPID refuses the pids that must never be acted on.
 func checkPID(pid int) error {
 	switch {
 	case pid <= 0 || pid > maxPID:
 		return fmt.Errorf("pid %d: %w", pid, ErrInvalidPID)
-	case pid == os.Getpid():
+	case pid == ownPID:
 		return fmt.Errorf("pid %d: %w", pid, ErrSelf)
 	}
 	return nil

@@ -53,14 +53,26 @@ var errStat = errors.New("malformed stat")
 // and may hold any byte but NUL, parentheses, spaces and newlines too; nothing
 // after it holds a parenthesis.
 func parseStat(line []byte) (stat, error) {
-	var s stat
 	open, end := bytes.IndexByte(line, '('), bytes.LastIndexByte(line, ')')
 	if open < 0 || end < open {
-		return s, fmt.Errorf("%w: no name", errStat)
+		return stat{}, fmt.Errorf("%w: no name", errStat)
 	}
-	s.comm = string(line[open+1 : end])
+	s, err := parseStatFields(line[end+1:])
+	if err == nil {
+		s.comm = string(line[open+1 : end])
+	}
+	return s, err
+}
+
+// parseStatFields reads what follows the name.
+func parseStatFields(rest []byte) (stat, error) {
+	var s stat
 	i := 0
-	for field := range bytes.FieldsSeq(line[end+1:]) {
+	for ; i <= fieldEnvEnd; i++ {
+		var field []byte
+		if field, rest = cutField(rest); len(field) == 0 {
+			break
+		}
 		var err error
 		switch i {
 		case fieldState:
@@ -84,12 +96,24 @@ func parseStat(line []byte) (stat, error) {
 			s.envEnd, err = strconv.ParseUint(string(field), 10, 64)
 		}
 		if err != nil {
-			return stat{}, fmt.Errorf("%w: field %d after the name: %q", errStat, i, field)
+			return stat{}, fmt.Errorf("%w: field %d after the name: %q", errStat, i, string(field))
 		}
-		i++
 	}
 	if i <= fieldStart {
 		return stat{}, fmt.Errorf("%w: %d fields after the name", errStat, i)
 	}
 	return s, nil
+}
+
+// cutField returns the first field of a line, and what follows it.
+func cutField(line []byte) (field, rest []byte) {
+	from := 0
+	for from < len(line) && (line[from] == ' ' || line[from] == '\n') {
+		from++
+	}
+	to := from
+	for to < len(line) && line[to] != ' ' && line[to] != '\n' {
+		to++
+	}
+	return line[from:to], line[to:]
 }

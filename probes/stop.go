@@ -141,6 +141,7 @@ func (e *SurvivorsError) Unwrap() error { return e.Err }
 // A grace of zero or less skips the polite signal. If nobody can be sent it, as
 // on Windows without a common console, the grace is not waited for.
 func Stop(ctx context.Context, r Record, grace time.Duration) (Result, error) {
+	reach(stepOpen)
 	p, err := Open(r.PID)
 	switch {
 	case err == nil:
@@ -152,7 +153,9 @@ func Stop(ctx context.Context, r Record, grace time.Duration) (Result, error) {
 	default:
 		return Result{Outcome: OutcomeUnknown, Proof: unknown(err)}, nil
 	}
+	reach(stepOpened)
 	proof := p.Identify(Expect{Identity: r.Identity, Birth: r.Birth})
+	reach(stepIdentified)
 	switch {
 	case proof.Verdict == Ours:
 		return stopProven(ctx, p, r, grace, proof)

@@ -27,7 +27,7 @@ func startFaults(t *testing.T, opts hostOptions, services ...string) *host {
 func faultConfig(t *testing.T, opts hostOptions, services ...string) hostOptions {
 	t.Helper()
 	opts.gateway = fmt.Sprintf("127.0.0.1:%d", freePorts(t, 1)[0])
-	opts.config = writeConfig(t, fmt.Sprintf("host {\n  listen = %q\n}\n", opts.gateway)+strings.Join(services, ""))
+	opts.config = writeConfig(t, fmt.Sprintf("host {\n  listen = %q\n%s}\n", opts.gateway, opts.hostBlock)+strings.Join(services, ""))
 	return opts
 }
 

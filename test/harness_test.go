@@ -25,6 +25,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/modelcontextprotocol/go-sdk/mcp"
+
 	"github.com/plughost/plughost/probes"
 )
 
@@ -132,6 +134,8 @@ type host struct {
 type hostOptions struct {
 	// config is the path of the configuration; gateway the address in it.
 	config, gateway string
+	// hostBlock is more of the configuration's host block.
+	hostBlock string
 	// stateDir is a new one if empty.
 	stateDir string
 	// outliveHost has children not notice the host's death.
@@ -424,6 +428,18 @@ func (o *output) String() string {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	return o.text.String()
+}
+
+// connect opens a session with a service that runs the fault plugin, and waits
+// until it is served.
+func (h *host) connect(t *testing.T, service string) *mcp.ClientSession {
+	t.Helper()
+	session := connectMCP(t, h.base+"/mcp/"+service)
+	eventually(t, service+" is served", func() bool {
+		result, err := session.CallTool(t.Context(), callParams("pid"))
+		return err == nil && !result.IsError
+	})
+	return session
 }
 
 // freePorts returns ports that were free a moment ago, from below the range of

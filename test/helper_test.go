@@ -46,7 +46,8 @@ func helperListen(args []string) error {
 	return untilInputEnds()
 }
 
-// helperWatch writes every signal that it gets to a file.
+// helperWatch writes every signal that it gets to a file and, if it is given
+// the path of a socket to listen on, every connection.
 func helperWatch(args []string) error {
 	file, err := os.Create(args[0])
 	if err != nil {
@@ -62,6 +63,20 @@ func helperWatch(args []string) error {
 			}
 		}
 	}()
+	if len(args) > 1 {
+		listener, err := net.Listen("unix", args[1])
+		if err != nil {
+			return err
+		}
+		go func() {
+			for {
+				if _, err := listener.Accept(); err != nil {
+					return
+				}
+				fmt.Fprintln(file, "a connection")
+			}
+		}()
+	}
 	return untilInputEnds()
 }
 

@@ -1,76 +1,132 @@
+//go:build unix
+
 // Command faultplugin is an MCP plugin that does what plugins should not, as
-// its environment tells it. Only the tests run it.
+// its environment and the callers of its tools tell it. Only the tests run it.
 package main
 
 import (
-	"context"
 	"fmt"
+	"net"
 	"os"
-	"os/exec"
-	"os/signal"
+	"path/filepath"
 	"strconv"
-	"syscall"
+	"time"
 
+	"github.com/hashicorp/go-plugin"
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 
 	"github.com/plughost/plughost/shared/mcpplugin"
 )
 
-// What the environment can ask for.
+// What the environment can ask for, in the order in which it is done.
 const (
+	// envPIDs: leave a file in this directory, plugin-<pid>, and have each
+	// grandchild leave one, grandchild-<pid>, when it is set up. One that gets
+	// SIGTERM and does not die of it leaves another, signalled-<pid>.
+	envPIDs = "FAULT_PIDS"
+	// envEarly: write the contents of this file to standard output and to
+	// standard error before anything else is written there.
+	envEarly = "FAULT_EARLY"
 	// envExit: write a line to standard error and exit with this status.
 	envExit = "FAULT_EXIT"
 	// envGrandchild: start a process that holds the plugin's output and lives
-	// on: "plain", or "stubborn" for one that ignores SIGTERM.
+	// on. What it is like is said in words; see grandchild.go.
 	envGrandchild = "FAULT_GRANDCHILD"
+	// envDelay: wait so long before the handshake.
+	envDelay = "FAULT_DELAY"
+	// envHandshake: write this line instead of a handshake of one's own, and
+	// do nothing more. $DIR in it is the directory for the plugin's socket, in
+	// which mute.sock takes connections and never says a word.
+	envHandshake = "FAULT_HANDSHAKE"
+)
+
+// The plugin's own streams: go-plugin puts others into their place.
+var (
+	stdout = os.Stdout
+	stderr = os.Stderr
 )
 
 func main() {
 	if len(os.Args) > 1 && os.Args[1] == "grandchild" {
-		grandchild(os.Args[2])
+		grandchild(os.Args[2:])
 		return
+	}
+	if err := misbehave(); err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		os.Exit(1)
+	}
+	server := mcp.NewServer(&mcp.Implementation{Name: "fault", Version: "1"}, nil)
+	addTools(server)
+	mcpplugin.Serve(server)
+}
+
+func misbehave() error {
+	if err := leave("plugin"); err != nil {
+		return err
+	}
+	if path := os.Getenv(envEarly); path != "" {
+		content, err := os.ReadFile(path)
+		if err != nil {
+			return err
+		}
+		for _, stream := range []*os.File{stdout, stderr} {
+			if _, err := stream.Write(content); err != nil {
+				return err
+			}
+		}
 	}
 	if status := os.Getenv(envExit); status != "" {
 		code, err := strconv.Atoi(status)
 		if err != nil {
-			code = 1
+			return err
 		}
 		fmt.Fprintf(os.Stderr, "[ERROR] the fault plugin exits with status %d\n", code)
 		os.Exit(code)
 	}
-	if kind := os.Getenv(envGrandchild); kind != "" {
-		if err := startGrandchild(kind); err != nil {
-			fmt.Fprintln(os.Stderr, err)
-			os.Exit(1)
+	if words := os.Getenv(envGrandchild); words != "" {
+		if err := startGrandchild(words); err != nil {
+			return err
 		}
 	}
-	server := mcp.NewServer(&mcp.Implementation{Name: "fault", Version: "1"}, nil)
-	mcp.AddTool(server, &mcp.Tool{Name: "pid", Description: "The plugin's pid"}, pid)
-	mcpplugin.Serve(server)
+	if delay := os.Getenv(envDelay); delay != "" {
+		d, err := time.ParseDuration(delay)
+		if err != nil {
+			return err
+		}
+		time.Sleep(d)
+	}
+	if line := os.Getenv(envHandshake); line != "" {
+		return halfHandshake(line)
+	}
+	return nil
 }
 
-type pidOutput struct {
-	PID int `json:"pid"`
+// leave leaves a file that names this process.
+func leave(what string) error {
+	dir := os.Getenv(envPIDs)
+	if dir == "" {
+		return nil
+	}
+	return os.WriteFile(filepath.Join(dir, fmt.Sprintf("%s-%d", what, os.Getpid())), nil, 0o600)
 }
 
-func pid(context.Context, *mcp.CallToolRequest, struct{}) (*mcp.CallToolResult, pidOutput, error) {
-	return nil, pidOutput{PID: os.Getpid()}, nil
-}
-
-func startGrandchild(kind string) error {
-	self, err := os.Executable()
+// halfHandshake returns only if it cannot be done.
+func halfHandshake(line string) error {
+	dir := os.Getenv(plugin.EnvUnixSocketDir)
+	listener, err := net.Listen("unix", filepath.Join(dir, "mute.sock"))
 	if err != nil {
 		return err
 	}
-	cmd := exec.Command(self, "grandchild", kind)
-	cmd.Stdout, cmd.Stderr = os.Stdout, os.Stderr
-	return cmd.Start()
-}
-
-// grandchild lives until it is killed.
-func grandchild(kind string) {
-	if kind == "stubborn" {
-		signal.Ignore(syscall.SIGTERM)
+	_, err = fmt.Fprintln(stdout, os.Expand(line, func(string) string { return dir }))
+	if err != nil {
+		return err
 	}
-	<-make(chan struct{})
+	var held []net.Conn // or they would be closed as garbage
+	for {
+		conn, err := listener.Accept()
+		if err != nil {
+			return fmt.Errorf("after %d connections: %w", len(held), err)
+		}
+		held = append(held, conn)
+	}
 }

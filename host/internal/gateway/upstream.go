@@ -46,10 +46,10 @@ type upstream struct {
 	log   hclog.Logger
 
 	mu   sync.Mutex
-	link *link  // to the instance that is ready, or nil
+	link *link // to the instance that is ready, or nil
 	// introduced is the plugin that link is for, until it is said to be ready.
 	introduced Plugin
-	why  string // why it cannot be called
+	why        string // why it cannot be called
 }
 
 // link is the session with one instance of a plugin.

@@ -1,0 +1,70 @@
+//go:build unix
+
+package main
+
+import (
+	"context"
+	"encoding/base64"
+	"errors"
+	"os"
+
+	"github.com/modelcontextprotocol/go-sdk/mcp"
+)
+
+func addTools(server *mcp.Server) {
+	mcp.AddTool(server, &mcp.Tool{Name: "pid", Description: "The plugin's pid"}, pid)
+	mcp.AddTool(server, &mcp.Tool{Name: "write", Description: "Write to the plugin's output"}, write)
+	mcp.AddTool(server, &mcp.Tool{Name: "close", Description: "Close the plugin's output"}, closeOutput)
+	mcp.AddTool(server, &mcp.Tool{Name: "exit", Description: "Exit at once"}, exit)
+}
+
+type pidOutput struct {
+	PID int `json:"pid"`
+}
+
+func pid(context.Context, *mcp.CallToolRequest, struct{}) (*mcp.CallToolResult, pidOutput, error) {
+	return nil, pidOutput{PID: os.Getpid()}, nil
+}
+
+type nothing struct{}
+
+type writeInput struct {
+	Stream  string `json:"stream"`            // stdout or stderr
+	Library bool   `json:"library,omitempty"` // as the program sees it: go-plugin's pipe, not the process's own
+	Base64  string `json:"base64"`            // what to write
+	Times   int    `json:"times"`
+}
+
+func write(_ context.Context, _ *mcp.CallToolRequest, in writeInput) (*mcp.CallToolResult, nothing, error) {
+	data, err := base64.StdEncoding.DecodeString(in.Base64)
+	if err != nil {
+		return nil, nothing{}, err
+	}
+	streams := map[string]*os.File{"stdout": stdout, "stderr": stderr}
+	if in.Library {
+		streams = map[string]*os.File{"stdout": os.Stdout, "stderr": os.Stderr}
+	}
+	for range in.Times {
+		if _, err := streams[in.Stream].Write(data); err != nil {
+			return nil, nothing{}, err
+		}
+	}
+	return nil, nothing{}, nil
+}
+
+func closeOutput(context.Context, *mcp.CallToolRequest, nothing) (*mcp.CallToolResult, nothing, error) {
+	return nil, nothing{}, errors.Join(stdout.Close(), stderr.Close())
+}
+
+type exitInput struct {
+	Status int    `json:"status"`
+	Words  string `json:"words"` // written to standard error first
+}
+
+func exit(_ context.Context, _ *mcp.CallToolRequest, in exitInput) (*mcp.CallToolResult, nothing, error) {
+	_, err := stderr.WriteString(in.Words)
+	if err == nil {
+		os.Exit(in.Status)
+	}
+	return nil, nothing{}, err
+}
