@@ -15,6 +15,12 @@ import (
 // even if draining took its whole grace.
 const termGrace = 500 * time.Millisecond
 
+// maxSearches is how often it is looked whether anything is left, if the search
+// itself did not come to its end: on a machine that is very busy it may take
+// longer than probes.Settle. What is known to survive is no reason to search
+// again.
+const maxSearches = 6
+
 // Stop ends the whole instance: it has the plugin finish what it has begun,
 // within grace, then ends its process, its group and every process that still
 // carries its marker. When it returns nil nothing is left and the instance is
@@ -67,16 +73,23 @@ func (i *Instance) endProcesses(ctx context.Context, grace time.Duration) (probe
 		// Never spawned, or spawned and lost hold of: the marker tells.
 		return probes.Sweep(ctx, probes.Filter{Instance: i.ID()}, grace)
 	}
-	result, err := probes.StopHeld(ctx, process, probes.Record{
+	record := probes.Record{
 		PID:      i.record.PID,
 		Birth:    i.record.Birth,
 		Identity: i.record.Identity,
 		Group:    true,
-	}, grace)
-	if err != nil {
-		return result, fmt.Errorf("cannot end instance %s: %w", i.ID(), err)
 	}
-	return result, nil
+	for attempt := 1; ; attempt++ {
+		result, err := probes.StopHeld(ctx, process, record, grace)
+		if err == nil {
+			return result, nil
+		}
+		var alive *probes.SurvivorsError
+		if errors.As(err, &alive) || attempt == maxSearches {
+			return result, fmt.Errorf("cannot end instance %s: %w", i.ID(), err)
+		}
+		grace = 0 // it is over
+	}
 }
 
 // cleanUp frees what belonged to the instance, once nothing of it lives.
