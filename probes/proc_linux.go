@@ -303,6 +303,10 @@ const (
 	fewest  = 256
 )
 
+// partSize is how many pids a worker takes at a time: few enough for all workers
+// to be ready at the same time.
+const partSize = 64
+
 // inParts divides a list of pids among workers.
 func inParts(pids []int, f func(pids []int) error) error {
 	if len(pids) < fewest || runtime.GOMAXPROCS(0) < workers {
@@ -310,9 +314,17 @@ func inParts(pids []int, f func(pids []int) error) error {
 	}
 	var errs [workers]error
 	var all sync.WaitGroup
+	var next atomic.Int64
 	for i := range workers {
-		from, to := i*len(pids)/workers, (i+1)*len(pids)/workers
-		all.Go(func() { errs[i] = f(pids[from:to]) })
+		all.Go(func() {
+			for errs[i] == nil {
+				from := int(next.Add(partSize)) - partSize
+				if from >= len(pids) {
+					return
+				}
+				errs[i] = f(pids[from:min(from+partSize, len(pids))])
+			}
+		})
 	}
 	all.Wait()
 	return errors.Join(errs[:]...)
