@@ -97,14 +97,11 @@ func (s *scanner) pass(ctx context.Context, pids []int) (doubtful []int, err err
 
 // examine opens a process, and hands it over if it is sought.
 func (s *scanner) examine(pid int) {
-	p, found, err := s.hold(pid)
+	p, found, err := holdSought(s.filter, pid, describe)
 	switch {
 	case err == nil:
 		s.visit(p, found)
-	case errors.Is(err, ErrGone),
-		errors.Is(err, marker.ErrUnmarked), errors.Is(err, marker.ErrMalformed),
-		errors.Is(err, errOther),
-		errors.Is(err, ErrUnreadable) && !exhausted(err):
+	case notSought(err):
 	default:
 		s.errs = append(s.errs, fmt.Errorf("process %d: %w", pid, err))
 	}
@@ -117,40 +114,16 @@ func exhausted(err error) bool {
 	return errors.Is(err, unix.EMFILE) || errors.Is(err, unix.ENFILE)
 }
 
-// errOther says that a process is marked, but is not what is looked for.
-var errOther = errors.New("not what is looked for")
-
-func (s *scanner) hold(pid int) (_ *Process, _ Found, err error) {
-	p, err := hold(pid)
-	if err != nil {
-		return nil, Found{}, err
-	}
-	defer func() {
-		if err != nil {
-			_ = p.Close()
-		}
-	}()
-	found := Found{PID: pid, State: Alive}
-	if found.Identity, err = p.Marker(); err != nil {
-		return nil, Found{}, err
-	}
-	if !s.filter.selects(found.Identity) {
-		return nil, Found{}, errOther
-	}
-	if found.Birth, err = p.Birth(); err != nil {
-		return nil, Found{}, err
-	}
+// describe is what a scan tells of a process beside its marker.
+func describe(p *Process, found *Found) error {
 	facts, err := p.handle.read()
 	if err != nil {
-		return nil, Found{}, err
+		return err
 	}
 	found.PPID, found.PGID, found.UID, found.Command = facts.ppid, facts.pgid, facts.uid, facts.command
 	exited, err := p.handle.exited()
 	if err == nil && exited {
-		err = ErrGone
+		return ErrGone
 	}
-	if err != nil {
-		return nil, Found{}, err
-	}
-	return p, found, nil
+	return err
 }

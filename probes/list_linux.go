@@ -226,16 +226,13 @@ func (g *glancer) whyDenied(pid int) glance {
 
 // examine opens a process, and hands it over if it is sought.
 func (s *scanner) examine(pid int) {
-	p, found, err := s.hold(pid)
+	p, found, err := holdSought(s.filter, pid, describe)
 	switch {
 	case err == nil:
 		s.mu.Lock()
 		defer s.mu.Unlock()
 		s.visit(p, found)
-	case errors.Is(err, ErrGone),
-		errors.Is(err, marker.ErrUnmarked), errors.Is(err, marker.ErrMalformed),
-		errors.Is(err, errOther),
-		errors.Is(err, ErrUnreadable) && !exhausted(err):
+	case notSought(err):
 	default:
 		s.mu.Lock()
 		defer s.mu.Unlock()
@@ -249,42 +246,15 @@ func exhausted(err error) bool {
 	return errors.Is(err, unix.EMFILE) || errors.Is(err, unix.ENFILE) || errors.Is(err, unix.ENOMEM)
 }
 
-// errOther says that a process is marked, but is not what is looked for.
-var errOther = errors.New("not what is looked for")
-
-func (s *scanner) hold(pid int) (_ *Process, _ Found, err error) {
-	reach(stepGlanced)
-	p, err := hold(pid)
-	if err != nil {
-		return nil, Found{}, err
-	}
-	reach(stepHeld)
-	defer func() {
-		if err != nil {
-			_ = p.Close()
-		}
-	}()
-	found := Found{PID: pid, State: Alive}
-	if found.Identity, err = p.Marker(); err != nil {
-		return nil, Found{}, err
-	}
-	if !s.filter.selects(found.Identity) {
-		return nil, Found{}, errOther
-	}
-	if found.Birth, err = p.Birth(); err != nil {
-		return nil, Found{}, err
-	}
+// describe is what a scan tells of a process beside its marker.
+func describe(p *Process, found *Found) error {
 	st, err := p.handle.stat()
 	if err != nil {
-		return nil, Found{}, err
+		return err
 	}
 	found.PPID, found.PGID, found.Command = st.ppid, st.pgid, st.comm
-	if found.UID, err = ownerOf(pid); err != nil {
-		return nil, Found{}, ErrGone
+	if found.UID, err = ownerOf(p.pid); err != nil {
+		return ErrGone
 	}
-	if err = p.handle.alive(); err != nil {
-		return nil, Found{}, err
-	}
-	reach(stepExamined)
-	return p, found, nil
+	return p.handle.alive()
 }

@@ -16,7 +16,9 @@ WINEPREFIX=$(cd "$1" && pwd)
 unset DISPLAY
 wine=/usr/lib/wine/wine64
 server=/usr/lib/wine/wineserver64
+# Debian's wine leaves its server's directory among the temporary files.
 work=$(mktemp -d)
+export TMPDIR=$work
 end() {
 	"$server" -k || true # it is not running: nothing to end
 	"$server" -w

@@ -25,7 +25,11 @@ if [ ${#missing[@]} -gt 0 ]; then
 	"${install[@]}" install -y --no-install-recommends "${missing[@]}" >/dev/null
 fi
 
-export WINEPREFIX=$prefix WINEDEBUG=-all WINEDLLOVERRIDES='mscoree,mshtml='
+# Debian's wine makes a directory for its server's socket among the temporary
+# files and leaves it there.
+work=$(mktemp -d)
+trap 'rm -rf "$work"' EXIT
+export TMPDIR=$work WINEPREFIX=$prefix WINEDEBUG=-all WINEDLLOVERRIDES='mscoree,mshtml='
 unset DISPLAY
 system=$prefix/drive_c/windows/system32
 if [ ! -e "$prefix/system.reg" ] || [ ! -e "$system/kernel32.dll" ]; then
@@ -38,8 +42,6 @@ fi
 # Go's runtime takes its random numbers from bcryptprimitives.dll, which wine 8
 # lacks. The same function is in advapi32.dll under its old name.
 if [ ! -e "$system/bcryptprimitives.dll" ]; then
-	work=$(mktemp -d)
-	trap 'rm -rf "$work"' EXIT
 	printf '%s\n' 'LIBRARY bcryptprimitives.dll' 'EXPORTS' \
 		'ProcessPrng = advapi32.SystemFunction036' >"$work/bp.def"
 	"$linker" -shared -e 0 --disable-reloc-section -o "$work/bcryptprimitives.dll" "$work/bp.def"

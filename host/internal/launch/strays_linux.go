@@ -11,6 +11,8 @@ import (
 	"strings"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/plughost/plughost/probes"
 )
 
 // AdoptStrays makes this process the parent of those that its children leave
@@ -93,21 +95,21 @@ func children() []int {
 }
 
 func childrenByParent() []int {
-	stats, _ := filepath.Glob("/proc/[0-9]*/stat")
+	entries, _ := filepath.Glob("/proc/[0-9]*")
 	var pids []int
-	for _, stat := range stats {
-		content, err := os.ReadFile(stat)
+	for _, entry := range entries {
+		pid, err := strconv.Atoi(filepath.Base(entry))
 		if err != nil {
 			continue
 		}
-		// The name, in parentheses, may hold anything; the state and the
-		// parent come after it.
-		_, after, _ := strings.Cut(string(content[strings.LastIndexByte(string(content), ')')+1:]), " ")
-		fields := strings.Fields(after)
-		pid, err := strconv.Atoi(filepath.Base(filepath.Dir(stat)))
-		if err == nil && len(fields) > 1 && fields[1] == strconv.Itoa(os.Getpid()) {
+		process, err := probes.Open(pid)
+		if err != nil {
+			continue
+		}
+		if parent, err := process.Parent(); err == nil && parent == os.Getpid() {
 			pids = append(pids, pid)
 		}
+		_ = process.Close()
 	}
 	return pids
 }
