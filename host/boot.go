@@ -68,6 +68,7 @@ func newHost(conf *config.Config, inst *installation.Installation, log hclog.Log
 		Registry:     h.registry,
 		Spawner:      &launch.Spawner{},
 		OutliveHost:  outliveHost,
+		Binaries:     &launch.Binaries{},
 	}
 	h.reclaimer = &reclaim.Reclaimer{
 		Installation: inst.ID,

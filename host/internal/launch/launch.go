@@ -64,6 +64,8 @@ type Launcher struct {
 	// the host died, so that orphans stay as they do on a system without a
 	// death signal and with plugins that do not watch the lifeline.
 	OutliveHost bool
+	// Binaries may be nil: then each launch reads the executable again.
+	Binaries *Binaries
 
 	live sync.Map // of the instances that may have processes: id -> struct{}
 }
@@ -121,6 +123,8 @@ func (l *Launcher) prepare(spec Spec) (*Instance, error) {
 		runner: newRunner(),
 		tail:   &tail{},
 	}
+	// One that may be executed and not read has no digest.
+	inst.record.Binary, _ = l.binaries().SHA256(spec.Path)
 	if inst.dir, err = l.Installation.MakeInstanceDir(inst.ID()); err != nil {
 		return nil, err
 	}
@@ -132,6 +136,13 @@ func (l *Launcher) prepare(spec Spec) (*Instance, error) {
 	}
 	l.live.Store(inst.ID(), struct{}{})
 	return inst, nil
+}
+
+func (l *Launcher) binaries() *Binaries {
+	if l.Binaries == nil {
+		return &Binaries{}
+	}
+	return l.Binaries
 }
 
 // Instance is one launch of a service.

@@ -41,6 +41,9 @@ type Record struct {
 	Identity marker.Identity `json:"identity"`
 	// Path is the executable's.
 	Path string `json:"path"`
+	// Binary is the SHA-256 of its bytes in hexadecimal, or empty if they could
+	// not be read.
+	Binary string `json:"binary,omitempty"`
 	// Port is the service's, or 0.
 	Port int `json:"port,omitempty"`
 	// Intended is when the launch was decided.
