@@ -41,6 +41,7 @@ type host struct {
 	registry  *registry.Registry
 	launcher  *launch.Launcher
 	reclaimer *reclaim.Reclaimer
+	adopted   adoptedInstances
 	journal   *journal
 	gateway   *gateway.Gateway
 	manager   *supervise.Manager
@@ -109,12 +110,27 @@ func (h *host) Reclaim(ctx context.Context) (reclaim.Report, error) {
 
 // start is how the manager starts a service.
 func (h *host) start(ctx context.Context, service config.Service) (supervise.Instance, error) {
+	if instance := h.adopted.take(service.Ref()); instance != nil {
+		return h.introduced(ctx, service, instance)
+	}
 	if service.Port != 0 {
 		if err := h.reclaimer.FreePort(ctx, service.Port); err != nil {
 			return nil, err
 		}
 	}
-	instance, err := h.launcher.Launch(ctx, launch.Spec{
+	instance, err := h.launcher.Launch(ctx, h.spec(service))
+	switch {
+	case instance == nil:
+		return nil, err // not a nil *Instance in an interface
+	case err != nil:
+		return instance, err
+	}
+	return h.introduced(ctx, service, instance)
+}
+
+// spec says how a service is launched.
+func (h *host) spec(service config.Service) launch.Spec {
+	return launch.Spec{
 		Kind:         marker.Kind(service.Kind),
 		Name:         service.Name,
 		Path:         service.Path,
@@ -123,14 +139,14 @@ func (h *host) start(ctx context.Context, service config.Service) (supervise.Ins
 		Env:          launch.Environment(os.Environ(), service.Inherit, service.Env),
 		Port:         service.Port,
 		ReadyTimeout: service.ReadyTimeout,
+		OrphanTTL:    service.OrphanTTL,
 		Output:       h.journal.output(service.Ref()),
-	})
-	switch {
-	case instance == nil:
-		return nil, err // not a nil *Instance in an interface
-	case err != nil:
-		return instance, err
 	}
+}
+
+// introduced returns an instance once clients can use it, and ends one that
+// they cannot.
+func (h *host) introduced(ctx context.Context, service config.Service, instance *launch.Instance) (supervise.Instance, error) {
 	if err := h.introduce(ctx, service, instance); err != nil {
 		if _, stopErr := instance.Stop(context.WithoutCancel(ctx), service.StopGrace); stopErr != nil {
 			return instance, errors.Join(err, stopErr)
@@ -182,10 +198,10 @@ func (h *host) run(ctx, stop, hurry context.Context) (err error) {
 	running.Go(func() { h.announce(stop) })
 
 	if stop.Err() == nil { // else it came during the reclaim
-		h.manager.StartAll()
+		h.manager.StartAll(h.adopted.refs()...)
 	}
 	<-stop.Done()
-	err = h.shutDown(hurry, web, api)
+	err = h.shutDown(hurry, web, api, keepsServices(stop))
 	endLoop()
 	running.Wait()
 	return err
@@ -200,6 +216,9 @@ func (h *host) serve(what string, serve func() error) {
 
 // reclaim takes back what an earlier host of the installation left.
 func (h *host) reclaim(ctx context.Context) error {
+	if err := h.adopt(ctx); err != nil {
+		return fmt.Errorf("cannot take over what an earlier host left: %w", err)
+	}
 	report, err := h.reclaimer.Run(ctx)
 	if err != nil {
 		return fmt.Errorf("cannot reclaim what an earlier host left: %w", err)
@@ -227,7 +246,7 @@ func (h *host) reclaim(ctx context.Context) error {
 				return true
 			}
 		}
-		return false
+		return h.adopted.uses(path, h.inst.InstanceDir)
 	}
 	return h.inst.PrepareRunDir(keep)
 }
@@ -255,7 +274,8 @@ func (h *host) listen(ctx context.Context) (net.Listener, error) {
 }
 
 // shutDown stops taking requests, then stops the services, and then the rest.
-func (h *host) shutDown(hurry context.Context, web *http.Server, api *control.Server) error {
+// Services that are to outlive the host are left running if keep is true.
+func (h *host) shutDown(hurry context.Context, web *http.Server, api *control.Server, keep bool) error {
 	h.gateway.EndListening()
 	requests, cancel := context.WithTimeout(hurry, requestGrace)
 	defer cancel()
@@ -265,7 +285,14 @@ func (h *host) shutDown(hurry context.Context, web *http.Server, api *control.Se
 
 	services, cancel := context.WithTimeout(hurry, h.conf.Host.ShutdownTimeout)
 	defer cancel()
+	var left []config.Ref
+	if keep {
+		left = h.manager.Leave(func(service config.Service) bool { return service.OnHostExit == config.HostExitKeep })
+	}
 	err := h.manager.StopAll(services)
+	if !keep {
+		err = errors.Join(err, h.stopAdopted(services))
+	}
 	h.gateway.Close()
 
 	ending, cancel := context.WithTimeout(context.WithoutCancel(hurry), time.Second)
@@ -275,6 +302,10 @@ func (h *host) shutDown(hurry context.Context, web *http.Server, api *control.Se
 	}
 	if err != nil {
 		return fmt.Errorf("not all could be stopped: %w", err)
+	}
+	if len(left) > 0 {
+		h.log.Info("the other services are stopped", "left_running", left)
+		return nil
 	}
 	h.log.Info("all services are stopped")
 	return nil

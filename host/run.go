@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"os"
 	"os/signal"
@@ -21,7 +22,10 @@ func newRunCommand(at *location) *cobra.Command {
 		Use:   "run",
 		Short: "Run the host in the foreground",
 		Long: `Run the host in the foreground until it gets SIGTERM or SIGINT. It then stops
-all services, dependants first; a second signal takes the grace from them.`,
+all services, dependants first; a second signal takes the grace from them.
+
+Services with on_host_exit = "keep" go on upon SIGTERM, and the next run takes
+them over. SIGINT (Ctrl-C) stops these, too.`,
 		Example: "  plughost run --config services.hcl",
 		Args:    cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
@@ -68,10 +72,23 @@ func run(ctx context.Context, at *location, paths []string, outliveHost bool) er
 	return host.run(ctx, stop, hurry)
 }
 
+// signalError is the cause of the end of the context that a signal ends.
+type signalError struct{ signal os.Signal }
+
+func (e *signalError) Error() string { return "the host got the signal " + e.signal.String() }
+
+// keepsServices reports whether what ended the host leaves services running
+// that are to outlive it: a service manager's SIGTERM does, for the next host
+// to take them over, and a person's Ctrl-C does not.
+func keepsServices(stop context.Context) bool {
+	var by *signalError
+	return errors.As(context.Cause(stop), &by) && by.signal == syscall.SIGTERM
+}
+
 // watchSignals returns two contexts: the first ends with the first SIGTERM or
 // SIGINT, the second with the second.
 func watchSignals(log hclog.Logger) (stop, hurry context.Context) {
-	stop, endStop := context.WithCancel(context.Background())
+	stop, endStop := context.WithCancelCause(context.Background())
 	hurry, endHurry := context.WithCancel(context.Background())
 	signals := make(chan os.Signal, 4)
 	signal.Notify(signals, os.Interrupt, syscall.SIGTERM, syscall.SIGHUP)
@@ -81,8 +98,8 @@ func watchSignals(log hclog.Logger) (stop, hurry context.Context) {
 			case sig == syscall.SIGHUP:
 				log.Warn("SIGHUP does nothing: a changed configuration needs a restart of the host")
 			case stop.Err() == nil:
-				log.Info("stopping all services; signal again to give them no more time", "signal", sig)
-				endStop()
+				log.Info("stopping the services; signal again to give them no more time", "signal", sig)
+				endStop(&signalError{sig})
 			default:
 				log.Warn("ending all services now", "signal", sig)
 				endHurry()

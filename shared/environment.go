@@ -6,6 +6,7 @@ import (
 	"path/filepath"
 	"strconv"
 	"strings"
+	"time"
 )
 
 // What the host passes to a plugin beside its marker and go-plugin's own
@@ -18,6 +19,10 @@ const (
 	// of a pipe whose write end only the host holds. Its end of file means
 	// that the host is gone.
 	EnvLifeline = "PLUGHOST_LIFELINE"
+	// EnvOrphanTTL has the plugin go on when the host is gone, for the time that
+	// it holds as time.ParseDuration reads it, so that the next host can adopt
+	// it. Unset, the plugin ends with the host.
+	EnvOrphanTTL = "PLUGHOST_ORPHAN_TTL"
 	// EnvInstanceDir is a directory of mode 0700 that belongs to this
 	// instance and is removed with it. It holds the plugin's socket and the
 	// TLS files named below.
@@ -45,8 +50,9 @@ func Hosted() bool {
 
 // environment is what a hosted plugin read of its variables.
 type environment struct {
-	port        int // 0: none
-	lifeline    int // 0: none
+	port        int           // 0: none
+	lifeline    int           // 0: none
+	orphanTTL   time.Duration // 0: it ends with the host
 	instanceDir string
 }
 
@@ -58,6 +64,11 @@ func readEnvironment(getenv func(string) string) (environment, error) {
 	}
 	if env.lifeline, err = number(getenv, EnvLifeline, 1<<20); err != nil {
 		return environment{}, err
+	}
+	if ttl := getenv(EnvOrphanTTL); ttl != "" {
+		if env.orphanTTL, err = time.ParseDuration(ttl); err != nil || env.orphanTTL <= 0 {
+			return environment{}, fmt.Errorf("%s is %q, not a span of time", EnvOrphanTTL, ttl)
+		}
 	}
 	if env.instanceDir == "" {
 		return environment{}, fmt.Errorf("%s is not set: the host that launched this plugin is not plughost, or too old", EnvInstanceDir)
@@ -86,7 +97,7 @@ func (e environment) file(name string) string {
 // kernel shows of the environment is the block of the exec, which unsetting
 // does not change on Linux.)
 func forget() {
-	for _, name := range []string{cookieKey, EnvLifeline, EnvInstanceDir} {
+	for _, name := range []string{cookieKey, EnvLifeline, EnvOrphanTTL, EnvInstanceDir} {
 		_ = os.Unsetenv(name)
 	}
 	for _, entry := range os.Environ() {

@@ -28,12 +28,13 @@ func Plugins() plugin.PluginSet {
 type grpcPlugin struct {
 	plugin.NetRPCUnsupportedPlugin
 	plugin Plugin
+	keeper *keeper // nil if it ends with its host
 }
 
 // GRPCServer registers the plugin's services. The broker is not used: after
 // a reattach it is dead in both directions.
 func (g *grpcPlugin) GRPCServer(_ *plugin.GRPCBroker, s *grpc.Server) error {
-	plughostv1.RegisterPluginServer(s, &pluginServer{plugin: g.plugin})
+	plughostv1.RegisterPluginServer(s, &pluginServer{plugin: g.plugin, keeper: g.keeper})
 	g.plugin.Register(s)
 	return nil
 }
@@ -46,9 +47,13 @@ func (g *grpcPlugin) GRPCClient(_ context.Context, _ *plugin.GRPCBroker, conn *g
 type pluginServer struct {
 	plughostv1.UnimplementedPluginServer
 	plugin Plugin
+	keeper *keeper
 }
 
 func (s *pluginServer) Describe(context.Context, *plughostv1.DescribeRequest) (*plughostv1.DescribeResponse, error) {
+	if s.keeper != nil {
+		s.keeper.known.Store(true)
+	}
 	d := s.plugin.Describe
 	return &plughostv1.DescribeResponse{
 		Kind:      d.GetKind(),
@@ -78,6 +83,13 @@ func (s *pluginServer) Drain(ctx context.Context, _ *plughostv1.DrainRequest) (*
 		return nil, status.FromContextError(err).Err()
 	}
 	return &plughostv1.DrainResponse{}, nil
+}
+
+func (s *pluginServer) Adopt(ctx context.Context, request *plughostv1.AdoptRequest) (*plughostv1.AdoptResponse, error) {
+	if s.keeper == nil {
+		return nil, status.Error(codes.FailedPrecondition, "the plugin was told to end with its host")
+	}
+	return s.keeper.adopt(ctx, request)
 }
 
 func sdkVersion() string {

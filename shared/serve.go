@@ -82,10 +82,18 @@ func serve(p Plugin) error {
 	// while work is finished must not end us. A handler, unlike an ignored
 	// signal, is not inherited by children.
 	signal.Notify(make(chan os.Signal, 1), syscall.SIGPIPE)
+	var keeper *keeper
+	if env.orphanTTL != 0 {
+		keeper = newKeeper(env.instanceDir, env.orphanTTL)
+	}
 	go func() {
-		select {
-		case <-hostGone:
-		case <-terminate:
+		if keeper != nil {
+			keeper.run(hostGone, terminate)
+		} else {
+			select {
+			case <-hostGone:
+			case <-terminate:
+			}
 		}
 		life.end()
 	}()
@@ -102,7 +110,7 @@ func serve(p Plugin) error {
 
 	plugin.Serve(&plugin.ServeConfig{
 		HandshakeConfig: Handshake(),
-		Plugins:         plugin.PluginSet{PluginName: &grpcPlugin{plugin: p}},
+		Plugins:         plugin.PluginSet{PluginName: &grpcPlugin{plugin: p, keeper: keeper}},
 		TLSProvider:     func() (*tls.Config, error) { return tlsConf, nil },
 		// It says why, when it cannot listen.
 		Logger: hclog.New(&hclog.LoggerOptions{Level: hclog.Error, Output: os.Stderr, JSONFormat: true}),

@@ -80,6 +80,8 @@ func (p *puppet) Session(stream grpc.BidiStreamingServer[plughostv1.Frame, plugh
 			}
 		case "log":
 			log.Print("to standard error")
+		case "flood": // more than one file takes
+			_, _ = os.Stderr.Write(bytes.Repeat([]byte("flood flood flood\n"), maxOutput/18+1))
 		case "child":
 			out, err := exec.Command("sh", "-c", "env; ls -l /proc/self/fd").CombinedOutput()
 			reply = string(out)

@@ -119,6 +119,14 @@ type Service struct {
 	// to. Default 10s; 0 means that it is killed at once.
 	StopGrace time.Duration
 
+	// OnHostExit says what becomes of the process when the host's ends:
+	// HostExitStop or HostExitKeep. Default HostExitStop.
+	OnHostExit string
+
+	// OrphanTTL is how long a process that was kept goes on without a host; 0
+	// unless OnHostExit is HostExitKeep. Default 1h.
+	OrphanTTL time.Duration
+
 	// Tools says which tools an MCP service offers, or an agent may call.
 	Tools Tools
 
@@ -131,7 +139,7 @@ func (s Service) Ref() Ref { return Ref{Kind: s.Kind, Name: s.Name} }
 
 // Hash returns a digest of all that a running instance was made from: kind,
 // name, command, executable path, directory, variables, inherited names and
-// port. Two configurations whose service has the same hash need no new
+// port, and what it does when the host ends. Two configurations whose service has the same hash need no new
 // instance. What the host can change while the instance runs (dependencies,
 // time limits, restart policy, tools) is not part of it, nor are the position in
 // the file, the order of variables or the content of the executable.
@@ -168,6 +176,8 @@ func (s Service) Hash() string {
 		text(name)
 	}
 	number(s.Port)
+	text(s.OnHostExit)
+	number(int(s.OrphanTTL))
 	return hex.EncodeToString(h.Sum(nil))
 }
 
@@ -180,6 +190,15 @@ const (
 	RestartOnFailure = "on-failure"
 	// RestartNever leaves a service that exited alone.
 	RestartNever = "never"
+)
+
+// What becomes of a service's process when the host's ends.
+const (
+	// HostExitStop ends it with the host, however that ends.
+	HostExitStop = "stop"
+	// HostExitKeep has it go on. The next host of the installation takes it
+	// over if it is healthy and was started as it would be started then.
+	HostExitKeep = "keep"
 )
 
 // Health says how a service that is ready is checked.

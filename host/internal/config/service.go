@@ -13,6 +13,7 @@ import (
 const (
 	defaultReadyTimeout = 10 * time.Second
 	defaultStopGrace    = 10 * time.Second
+	defaultOrphanTTL    = time.Hour
 )
 
 // defaultHealth returns what holds without a health block.
@@ -36,7 +37,8 @@ func defaultRestart() Restart {
 
 var (
 	serviceSchema = blocks(
-		attributes("command", "dir", "env", "inherit", "port", "depends_on"),
+		attributes("command", "dir", "env", "inherit", "port", "depends_on",
+			"on_host_exit", "orphan_ttl"),
 		"ready", "health", "restart", "stop", "tools")
 	readySchema   = attributes("timeout")
 	healthSchema  = attributes("interval", "timeout", "failures")
@@ -94,7 +96,27 @@ func (d *decoder) service(block *hcl.Block) *serviceDecl {
 		s.StopGrace = d.duration(d.attrs(stop, stopSchema), "grace", defaultStopGrace, 0).V
 	}
 	d.tools(s, d.single(content, "tools"))
+	d.onHostExit(s, attrs)
 	return s
+}
+
+// onHostExit reads what becomes of the service's process when the host's ends.
+func (d *decoder) onHostExit(s *serviceDecl, attrs hcl.Attributes) {
+	onExit := d.oneOf(attrs, "on_host_exit", HostExitStop, HostExitStop, HostExitKeep)
+	ttl := d.duration(attrs, "orphan_ttl", defaultOrphanTTL, time.Second)
+	s.OnHostExit = onExit.V
+	if s.OnHostExit != HostExitKeep {
+		if ttl.Set {
+			d.diags.errorf(ttl.Range, "Attribute without effect",
+				`orphan_ttl: it says how long a process is kept that nobody supervises, so it needs on_host_exit = "keep".`)
+		}
+		return
+	}
+	s.OrphanTTL = ttl.V
+	if !canKeep {
+		d.diags.errorf(onExit.Range, "Not possible on this system",
+			`on_host_exit: on this system processes end with the host. Remove the attribute, or write "stop".`)
+	}
 }
 
 // kind reads the first label. An unknown one that has a likely meaning is taken

@@ -49,9 +49,12 @@ type Spec struct {
 	Port int
 	// ReadyTimeout bounds the time from the spawn to the plugin's answer to
 	// its first question.
-	ReadyTimeout time.Duration
+	ReadyTimeout time.Duration `json:"-"`
+	// OrphanTTL is how long the plugin goes on without a host, so that the
+	// next one can adopt it; 0 if it ends with the host.
+	OrphanTTL time.Duration
 	// Output takes what the plugin writes.
-	Output Output
+	Output Output `json:"-"`
 }
 
 // Launcher launches the instances of one installation.
@@ -117,6 +120,7 @@ func (l *Launcher) prepare(spec Spec) (*Instance, error) {
 				Instance:     id.String(),
 			},
 			Path:     spec.Path,
+			Digest:   spec.Digest(),
 			Port:     spec.Port,
 			Intended: time.Now().UTC(),
 		},
@@ -210,23 +214,15 @@ func (i *Instance) LastWords() string { return i.tail.String() }
 
 // start spawns the plugin, shakes hands and asks it what it is.
 func (i *Instance) start(ctx context.Context, spec Spec) error {
-	i.client = plugin.NewClient(&plugin.ClientConfig{
-		HandshakeConfig:  shared.Handshake(),
-		Plugins:          shared.Plugins(),
-		AllowedProtocols: []plugin.Protocol{plugin.ProtocolGRPC},
-		TLSConfig:        i.launcher.Keys.ClientTLS(i.ID()),
-		SkipHostEnv:      true,
-		UnixSocketConfig: &plugin.UnixSocketConfig{TempDir: i.dir},
+	i.client = plugin.NewClient(i.clientConfig(spec, func(config *plugin.ClientConfig) {
+		config.UnixSocketConfig = &plugin.UnixSocketConfig{TempDir: i.dir}
 		// The bound is ctx's; go-plugin's own must not come first.
-		StartTimeout: spec.ReadyTimeout + time.Hour,
-		Logger:       hclog.NewNullLogger(),
-		SyncStdout:   &lineWriter{stream: Stdout, output: i.output(spec.Output)},
-		SyncStderr:   &lineWriter{stream: Stderr, output: i.output(spec.Output)},
-		RunnerFunc: func(_ hclog.Logger, cmd *exec.Cmd, _ string) (goplugin.Runner, error) {
+		config.StartTimeout = spec.ReadyTimeout + time.Hour
+		config.RunnerFunc = func(_ hclog.Logger, cmd *exec.Cmd, _ string) (goplugin.Runner, error) {
 			i.setUpRunner(spec, cmd.Env)
 			return i.runner, nil
-		},
-	})
+		}
+	}))
 	// go-plugin holds its lock for the whole start and takes no context:
 	// ending the process is what aborts it.
 	started := make(chan struct{})
@@ -242,6 +238,21 @@ func (i *Instance) start(ctx context.Context, spec Spec) error {
 	if err != nil {
 		return err
 	}
+	if err := i.ask(ctx, protocol, spec.Kind); err != nil || spec.OrphanTTL == 0 {
+		return err
+	}
+	return i.recordAddress()
+}
+
+// recordAddress lets the next host find the plugin.
+func (i *Instance) recordAddress() error {
+	addr := i.client.ReattachConfig().Addr
+	i.record.Network, i.record.Address = addr.Network(), addr.String()
+	return i.launcher.Registry.Put(i.record)
+}
+
+// ask asks the plugin at the other end of a connection what it is.
+func (i *Instance) ask(ctx context.Context, protocol plugin.ClientProtocol, want marker.Kind) error {
 	raw, err := protocol.Dispense(shared.PluginName)
 	if err != nil {
 		return err
@@ -252,7 +263,7 @@ func (i *Instance) start(ctx context.Context, spec Spec) error {
 	if err != nil {
 		return fmt.Errorf("it does not answer: %w", err)
 	}
-	return i.checkKind(spec.Kind)
+	return i.checkKind(want)
 }
 
 // setUpRunner gives the runner its command. pluginEnv is what go-plugin wants
@@ -269,13 +280,17 @@ func (i *Instance) setUpRunner(spec Spec, pluginEnv []string) {
 	if !i.launcher.OutliveHost {
 		env = append(env, shared.EnvLifeline+"="+strconv.Itoa(lifelineFD))
 	}
+	if spec.OrphanTTL != 0 {
+		env = append(env, shared.EnvOrphanTTL+"="+spec.OrphanTTL.String())
+	}
 	// Last, since the last of two values wins.
 	env = append(env, i.record.Identity.Environ()...)
 
 	r := i.runner
 	r.spawner = i.launcher.Spawner
 	r.cmd = &exec.Cmd{Path: spec.Path, Args: spec.Args, Dir: spec.Dir, Env: env}
-	r.dieWithHost = !i.launcher.OutliveHost
+	r.withLifeline = !i.launcher.OutliveHost
+	r.dieWithHost = r.withLifeline && spec.OrphanTTL == 0
 	r.instanceDir = i.dir
 	r.output = i.output(spec.Output)
 	r.spawned = func(birth probes.Birth) error {

@@ -34,11 +34,12 @@ const lifelineFD = 3
 // of it; all other output goes to the service's log, since go-plugin panics on
 // some log lines and stops reading at others.
 type runner struct {
-	spawner     *Spawner
-	cmd         *exec.Cmd
-	dieWithHost bool
-	instanceDir string
-	output      Output
+	spawner      *Spawner
+	cmd          *exec.Cmd
+	withLifeline bool
+	dieWithHost  bool // by the system's means, whatever the plugin does
+	instanceDir  string
+	output       Output
 	// spawned records the process before anything else is done with it.
 	spawned func(probes.Birth) error
 
@@ -74,13 +75,13 @@ func (r *runner) Start(ctx context.Context) error {
 	}
 	var files pipes
 	defer files.closeChildEnds()
-	if err := files.open(r.dieWithHost); err != nil {
+	if err := files.open(r.withLifeline); err != nil {
 		files.closeHostEnds()
 		return fmt.Errorf("cannot make the plugin's pipes: %w", err)
 	}
 	r.cmd.Stdin = nil // the null device
 	r.cmd.Stdout, r.cmd.Stderr = files.stdoutW, files.stderrW
-	if r.dieWithHost {
+	if r.withLifeline {
 		r.cmd.ExtraFiles = []*os.File{files.lifelineR}
 	}
 	r.cmd.SysProcAttr = attributes(r.dieWithHost)
@@ -133,6 +134,12 @@ func hold(pid int) (*probes.Process, probes.Birth, error) {
 func (r *runner) reap(pumps *sync.WaitGroup, pipes ...*os.File) {
 	r.waitErr = r.spawner.Wait(r.cmd)
 	close(r.exited)
+	r.endPumps(pumps, pipes...)
+}
+
+// endPumps has the pipes of a process that has exited read to their end, for a
+// short while only.
+func (r *runner) endPumps(pumps *sync.WaitGroup, pipes ...*os.File) {
 	deadline := time.Now().Add(pipeGrace)
 	for _, pipe := range pipes {
 		_ = pipe.SetReadDeadline(deadline)

@@ -95,6 +95,9 @@ func (r *Reclaimer) RunMarked(ctx context.Context) Report {
 // reclaimRecord ends what is left of a recorded instance.
 func (r *Reclaimer) reclaimRecord(ctx context.Context, c *collector, record registry.Record) error {
 	id := record.Identity
+	if r.Live(id.Instance) {
+		return nil // it was adopted
+	}
 	if id.Installation != r.Installation {
 		// A registry that was copied here from elsewhere: nothing to do with us.
 		return r.Registry.Remove(id.Instance)

@@ -46,6 +46,13 @@ type Record struct {
 	Binary string `json:"binary,omitempty"`
 	// Port is the service's, or 0.
 	Port int `json:"port,omitempty"`
+	// Digest is of all that the instance was launched with, as package launch
+	// makes it.
+	Digest string `json:"digest,omitempty"`
+	// Network and Address are where the plugin answers. They are recorded of
+	// one that is kept when its host ends, once it is ready.
+	Network string `json:"network,omitempty"`
+	Address string `json:"address,omitempty"`
 	// Intended is when the launch was decided.
 	Intended time.Time `json:"intended"`
 	// PID is the plugin's process, the leader of its group, or 0 as long as

@@ -96,9 +96,10 @@ func (m *Manager) Run(ctx context.Context) {
 }
 
 // StartAll starts every service, each when its dependencies are ready, and
-// returns at once.
-func (m *Manager) StartAll() {
-	m.send(startAllEvent{})
+// returns at once. Those in running have a process already, which StartFunc
+// will return: they wait for nothing.
+func (m *Manager) StartAll(running ...config.Ref) {
+	m.send(startAllEvent{running})
 }
 
 // Start starts a service and returns when it is ready, or why it is not.
@@ -126,6 +127,19 @@ func (m *Manager) StopAll(ctx context.Context) error {
 	defer stop()
 	answer := make(chan error, 1)
 	return m.ask(context.Background(), stopAllEvent{answer}, answer)
+}
+
+// Leave lets go of those services that are up and for which leave holds: their
+// instances run on, and nobody watches them. No service is started any more.
+// StopAll is to follow, for the others.
+func (m *Manager) Leave(leave func(config.Service) bool) (left []config.Ref) {
+	answer := make(chan []config.Ref, 1)
+	m.send(leaveEvent{leave, answer})
+	select {
+	case left = <-answer:
+	case <-m.done:
+	}
+	return left
 }
 
 // Statuses returns the state of every service, in the order of the
@@ -183,10 +197,14 @@ func (m *Manager) send(e event) {
 type event interface{ handle(*Manager) }
 
 type (
-	startAllEvent struct{}
+	startAllEvent struct{ running []config.Ref }
 	stopAllEvent  struct{ answer chan<- error }
-	statusEvent   struct{ answer chan<- []Status }
-	requestEvent  struct {
+	leaveEvent    struct {
+		leave  func(config.Service) bool
+		answer chan<- []config.Ref
+	}
+	statusEvent  struct{ answer chan<- []Status }
+	requestEvent struct {
 		ref     config.Ref
 		request func(*service, chan<- error)
 		answer  chan<- error
@@ -221,9 +239,12 @@ func (e exitedEvent) handle(*Manager)   { e.service.exited(e.instance) }
 func (e endedEvent) handle(*Manager)    { e.service.ended(e.err) }
 func (e retryEvent) handle(*Manager)    { e.service.retryDue(e.launch) }
 
-func (startAllEvent) handle(m *Manager) {
+func (e startAllEvent) handle(m *Manager) {
 	if m.closing {
 		return
+	}
+	for _, s := range m.services {
+		s.runs = slices.Contains(e.running, s.conf.Ref())
 	}
 	for _, s := range m.services {
 		s.startAsked(make(chan error, 1))
@@ -260,6 +281,18 @@ func (e stopAllEvent) handle(m *Manager) {
 		}
 	}
 	m.stopNext()
+}
+
+func (e leaveEvent) handle(m *Manager) {
+	var left []config.Ref
+	for _, s := range m.services {
+		if e.leave(s.conf) && s.up() {
+			s.leave()
+			left = append(left, s.conf.Ref())
+		}
+	}
+	m.closing = true // not before: a service at rest would have others stopped
+	e.answer <- left
 }
 
 // stopNext stops, when the host is ending, each service on which nothing that

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"os/exec"
 	"time"
 
 	"github.com/plughost/plughost/host/internal/config"
@@ -23,6 +22,7 @@ type service struct {
 	err   error // the last failure
 
 	wanted  bool // whether it should run
+	runs    bool // it has a process already, which its first start will find
 	starts  int  // also tells a late retry from a current one
 	history history
 	nextTry time.Time
@@ -135,7 +135,7 @@ func (s *service) begin(cause string) {
 		s.end(cause)
 		return
 	}
-	if missing := s.m.missingDependency(s); missing != nil {
+	if missing := s.m.missingDependency(s); missing != nil && !s.runs {
 		if s.state != Waiting {
 			s.enter(Waiting, waitsFor(missing))
 		}
@@ -143,7 +143,7 @@ func (s *service) begin(cause string) {
 		return
 	}
 	ctx, cancel := context.WithCancel(context.Background())
-	s.abort = cancel
+	s.abort, s.runs = cancel, false
 	s.starts++
 	s.enter(Starting, cause)
 	go func() {
@@ -297,6 +297,19 @@ func (s *service) endInstance() {
 	}()
 }
 
+// leftCause is why a service is stopped whose instance is not.
+const leftCause = "it runs on without the host"
+
+// leave has the instance run on without the host.
+func (s *service) leave() {
+	if s.unwatch != nil {
+		s.unwatch()
+		s.unwatch = nil
+	}
+	s.wanted, s.running = false, nil
+	s.enter(Stopped, leftCause)
+}
+
 // ended is the end of all that belonged to the instance or, with an error, the
 // news that something survived.
 func (s *service) ended(err error) {
@@ -443,10 +456,13 @@ func (s *service) status() Status {
 	return status
 }
 
-// statusOf is the exit status behind an error: of a wait, or of a launch that
-// ended with the process.
+// statusOf is the exit status behind an error: of a wait (an *exec.ExitError or
+// a *launch.ExitError), or of a launch that ended with the process.
 func statusOf(err error) int {
-	var exitErr *exec.ExitError
+	var exitErr interface {
+		error
+		ExitCode() int
+	}
 	switch {
 	case err == nil:
 		return 0

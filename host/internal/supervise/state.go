@@ -20,6 +20,7 @@ import (
 //	          a health check failed              unhealthy, or stopping if
 //	                                             no more may fail
 //	          stop or restart asked              stopping
+//	          the host ends, and it is left      stopped
 //	unhealthy a health check went well           ready
 //	          all else                           as ready
 //	stopping  all gone, after a stop             stopped

@@ -452,6 +452,114 @@ func (*DrainResponse) Descriptor() ([]byte, []int) {
 	return file_plughost_v1_plugin_proto_rawDescGZIP(), []int{6}
 }
 
+type AdoptRequest struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// The names of the pipes, without a directory.
+	Stdout        string `protobuf:"bytes,1,opt,name=stdout,proto3" json:"stdout,omitempty"`
+	Stderr        string `protobuf:"bytes,2,opt,name=stderr,proto3" json:"stderr,omitempty"`
+	Lifeline      string `protobuf:"bytes,3,opt,name=lifeline,proto3" json:"lifeline,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *AdoptRequest) Reset() {
+	*x = AdoptRequest{}
+	mi := &file_plughost_v1_plugin_proto_msgTypes[7]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *AdoptRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*AdoptRequest) ProtoMessage() {}
+
+func (x *AdoptRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_plughost_v1_plugin_proto_msgTypes[7]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use AdoptRequest.ProtoReflect.Descriptor instead.
+func (*AdoptRequest) Descriptor() ([]byte, []int) {
+	return file_plughost_v1_plugin_proto_rawDescGZIP(), []int{7}
+}
+
+func (x *AdoptRequest) GetStdout() string {
+	if x != nil {
+		return x.Stdout
+	}
+	return ""
+}
+
+func (x *AdoptRequest) GetStderr() string {
+	if x != nil {
+		return x.Stderr
+	}
+	return ""
+}
+
+func (x *AdoptRequest) GetLifeline() string {
+	if x != nil {
+		return x.Lifeline
+	}
+	return ""
+}
+
+type AdoptResponse struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Output names the files in the instance's directory that hold what the
+	// plugin wrote while it had no host, the oldest first. They are complete,
+	// and the host's to remove.
+	Output        []string `protobuf:"bytes,1,rep,name=output,proto3" json:"output,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *AdoptResponse) Reset() {
+	*x = AdoptResponse{}
+	mi := &file_plughost_v1_plugin_proto_msgTypes[8]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *AdoptResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*AdoptResponse) ProtoMessage() {}
+
+func (x *AdoptResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_plughost_v1_plugin_proto_msgTypes[8]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use AdoptResponse.ProtoReflect.Descriptor instead.
+func (*AdoptResponse) Descriptor() ([]byte, []int) {
+	return file_plughost_v1_plugin_proto_rawDescGZIP(), []int{8}
+}
+
+func (x *AdoptResponse) GetOutput() []string {
+	if x != nil {
+		return x.Output
+	}
+	return nil
+}
+
 var File_plughost_v1_plugin_proto protoreflect.FileDescriptor
 
 const file_plughost_v1_plugin_proto_rawDesc = "" +
@@ -477,16 +585,23 @@ const file_plughost_v1_plugin_proto_rawDesc = "" +
 	"\x12STATUS_NOT_SERVING\x10\x02\x12\x13\n" +
 	"\x0fSTATUS_DRAINING\x10\x03\"\x0e\n" +
 	"\fDrainRequest\"\x0f\n" +
-	"\rDrainResponse*:\n" +
+	"\rDrainResponse\"Z\n" +
+	"\fAdoptRequest\x12\x16\n" +
+	"\x06stdout\x18\x01 \x01(\tR\x06stdout\x12\x16\n" +
+	"\x06stderr\x18\x02 \x01(\tR\x06stderr\x12\x1a\n" +
+	"\blifeline\x18\x03 \x01(\tR\blifeline\"'\n" +
+	"\rAdoptResponse\x12\x16\n" +
+	"\x06output\x18\x01 \x03(\tR\x06output*:\n" +
 	"\x04Kind\x12\x14\n" +
 	"\x10KIND_UNSPECIFIED\x10\x00\x12\f\n" +
 	"\bKIND_MCP\x10\x01\x12\x0e\n" +
 	"\n" +
-	"KIND_AGENT\x10\x022\xd4\x01\n" +
+	"KIND_AGENT\x10\x022\x94\x02\n" +
 	"\x06Plugin\x12G\n" +
 	"\bDescribe\x12\x1c.plughost.v1.DescribeRequest\x1a\x1d.plughost.v1.DescribeResponse\x12A\n" +
 	"\x06Health\x12\x1a.plughost.v1.HealthRequest\x1a\x1b.plughost.v1.HealthResponse\x12>\n" +
-	"\x05Drain\x12\x19.plughost.v1.DrainRequest\x1a\x1a.plughost.v1.DrainResponse2<\n" +
+	"\x05Drain\x12\x19.plughost.v1.DrainRequest\x1a\x1a.plughost.v1.DrainResponse\x12>\n" +
+	"\x05Adopt\x12\x19.plughost.v1.AdoptRequest\x1a\x1a.plughost.v1.AdoptResponse2<\n" +
 	"\x03MCP\x125\n" +
 	"\aSession\x12\x12.plughost.v1.Frame\x1a\x12.plughost.v1.Frame(\x010\x012;\n" +
 	"\x04Host\x123\n" +
@@ -505,7 +620,7 @@ func file_plughost_v1_plugin_proto_rawDescGZIP() []byte {
 }
 
 var file_plughost_v1_plugin_proto_enumTypes = make([]protoimpl.EnumInfo, 2)
-var file_plughost_v1_plugin_proto_msgTypes = make([]protoimpl.MessageInfo, 7)
+var file_plughost_v1_plugin_proto_msgTypes = make([]protoimpl.MessageInfo, 9)
 var file_plughost_v1_plugin_proto_goTypes = []any{
 	(Kind)(0),                  // 0: plughost.v1.Kind
 	(HealthResponse_Status)(0), // 1: plughost.v1.HealthResponse.Status
@@ -516,25 +631,29 @@ var file_plughost_v1_plugin_proto_goTypes = []any{
 	(*HealthResponse)(nil),     // 6: plughost.v1.HealthResponse
 	(*DrainRequest)(nil),       // 7: plughost.v1.DrainRequest
 	(*DrainResponse)(nil),      // 8: plughost.v1.DrainResponse
+	(*AdoptRequest)(nil),       // 9: plughost.v1.AdoptRequest
+	(*AdoptResponse)(nil),      // 10: plughost.v1.AdoptResponse
 }
 var file_plughost_v1_plugin_proto_depIdxs = []int32{
-	0, // 0: plughost.v1.DescribeResponse.kind:type_name -> plughost.v1.Kind
-	1, // 1: plughost.v1.HealthResponse.status:type_name -> plughost.v1.HealthResponse.Status
-	3, // 2: plughost.v1.Plugin.Describe:input_type -> plughost.v1.DescribeRequest
-	5, // 3: plughost.v1.Plugin.Health:input_type -> plughost.v1.HealthRequest
-	7, // 4: plughost.v1.Plugin.Drain:input_type -> plughost.v1.DrainRequest
-	2, // 5: plughost.v1.MCP.Session:input_type -> plughost.v1.Frame
-	2, // 6: plughost.v1.Host.Tools:input_type -> plughost.v1.Frame
-	4, // 7: plughost.v1.Plugin.Describe:output_type -> plughost.v1.DescribeResponse
-	6, // 8: plughost.v1.Plugin.Health:output_type -> plughost.v1.HealthResponse
-	8, // 9: plughost.v1.Plugin.Drain:output_type -> plughost.v1.DrainResponse
-	2, // 10: plughost.v1.MCP.Session:output_type -> plughost.v1.Frame
-	2, // 11: plughost.v1.Host.Tools:output_type -> plughost.v1.Frame
-	7, // [7:12] is the sub-list for method output_type
-	2, // [2:7] is the sub-list for method input_type
-	2, // [2:2] is the sub-list for extension type_name
-	2, // [2:2] is the sub-list for extension extendee
-	0, // [0:2] is the sub-list for field type_name
+	0,  // 0: plughost.v1.DescribeResponse.kind:type_name -> plughost.v1.Kind
+	1,  // 1: plughost.v1.HealthResponse.status:type_name -> plughost.v1.HealthResponse.Status
+	3,  // 2: plughost.v1.Plugin.Describe:input_type -> plughost.v1.DescribeRequest
+	5,  // 3: plughost.v1.Plugin.Health:input_type -> plughost.v1.HealthRequest
+	7,  // 4: plughost.v1.Plugin.Drain:input_type -> plughost.v1.DrainRequest
+	9,  // 5: plughost.v1.Plugin.Adopt:input_type -> plughost.v1.AdoptRequest
+	2,  // 6: plughost.v1.MCP.Session:input_type -> plughost.v1.Frame
+	2,  // 7: plughost.v1.Host.Tools:input_type -> plughost.v1.Frame
+	4,  // 8: plughost.v1.Plugin.Describe:output_type -> plughost.v1.DescribeResponse
+	6,  // 9: plughost.v1.Plugin.Health:output_type -> plughost.v1.HealthResponse
+	8,  // 10: plughost.v1.Plugin.Drain:output_type -> plughost.v1.DrainResponse
+	10, // 11: plughost.v1.Plugin.Adopt:output_type -> plughost.v1.AdoptResponse
+	2,  // 12: plughost.v1.MCP.Session:output_type -> plughost.v1.Frame
+	2,  // 13: plughost.v1.Host.Tools:output_type -> plughost.v1.Frame
+	8,  // [8:14] is the sub-list for method output_type
+	2,  // [2:8] is the sub-list for method input_type
+	2,  // [2:2] is the sub-list for extension type_name
+	2,  // [2:2] is the sub-list for extension extendee
+	0,  // [0:2] is the sub-list for field type_name
 }
 
 func init() { file_plughost_v1_plugin_proto_init() }
@@ -548,7 +667,7 @@ func file_plughost_v1_plugin_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_plughost_v1_plugin_proto_rawDesc), len(file_plughost_v1_plugin_proto_rawDesc)),
 			NumEnums:      2,
-			NumMessages:   7,
+			NumMessages:   9,
 			NumExtensions: 0,
 			NumServices:   3,
 		},

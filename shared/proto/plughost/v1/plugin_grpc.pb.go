@@ -28,6 +28,7 @@ const (
 	Plugin_Describe_FullMethodName = "/plughost.v1.Plugin/Describe"
 	Plugin_Health_FullMethodName   = "/plughost.v1.Plugin/Health"
 	Plugin_Drain_FullMethodName    = "/plughost.v1.Plugin/Drain"
+	Plugin_Adopt_FullMethodName    = "/plughost.v1.Plugin/Adopt"
 )
 
 // PluginClient is the client API for Plugin service.
@@ -45,6 +46,12 @@ type PluginClient interface {
 	// begun. It returns when nothing is in flight any more, or with
 	// DEADLINE_EXCEEDED. The process goes on until it is signalled.
 	Drain(ctx context.Context, in *DrainRequest, opts ...grpc.CallOption) (*DrainResponse, error)
+	// Adopt tells a plugin that outlived its host, as it was told to, that
+	// another one has taken over. The pipes are named ones in the instance's
+	// directory. When the call returns the plugin has opened them: it writes its
+	// output to the first two, and the end of file of the third means what that
+	// of the first host's lifeline meant.
+	Adopt(ctx context.Context, in *AdoptRequest, opts ...grpc.CallOption) (*AdoptResponse, error)
 }
 
 type pluginClient struct {
@@ -85,6 +92,16 @@ func (c *pluginClient) Drain(ctx context.Context, in *DrainRequest, opts ...grpc
 	return out, nil
 }
 
+func (c *pluginClient) Adopt(ctx context.Context, in *AdoptRequest, opts ...grpc.CallOption) (*AdoptResponse, error) {
+	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
+	out := new(AdoptResponse)
+	err := c.cc.Invoke(ctx, Plugin_Adopt_FullMethodName, in, out, cOpts...)
+	if err != nil {
+		return nil, err
+	}
+	return out, nil
+}
+
 // PluginServer is the server API for Plugin service.
 // All implementations must embed UnimplementedPluginServer
 // for forward compatibility.
@@ -100,6 +117,12 @@ type PluginServer interface {
 	// begun. It returns when nothing is in flight any more, or with
 	// DEADLINE_EXCEEDED. The process goes on until it is signalled.
 	Drain(context.Context, *DrainRequest) (*DrainResponse, error)
+	// Adopt tells a plugin that outlived its host, as it was told to, that
+	// another one has taken over. The pipes are named ones in the instance's
+	// directory. When the call returns the plugin has opened them: it writes its
+	// output to the first two, and the end of file of the third means what that
+	// of the first host's lifeline meant.
+	Adopt(context.Context, *AdoptRequest) (*AdoptResponse, error)
 	mustEmbedUnimplementedPluginServer()
 }
 
@@ -118,6 +141,9 @@ func (UnimplementedPluginServer) Health(context.Context, *HealthRequest) (*Healt
 }
 func (UnimplementedPluginServer) Drain(context.Context, *DrainRequest) (*DrainResponse, error) {
 	return nil, status.Error(codes.Unimplemented, "method Drain not implemented")
+}
+func (UnimplementedPluginServer) Adopt(context.Context, *AdoptRequest) (*AdoptResponse, error) {
+	return nil, status.Error(codes.Unimplemented, "method Adopt not implemented")
 }
 func (UnimplementedPluginServer) mustEmbedUnimplementedPluginServer() {}
 func (UnimplementedPluginServer) testEmbeddedByValue()                {}
@@ -194,6 +220,24 @@ func _Plugin_Drain_Handler(srv interface{}, ctx context.Context, dec func(interf
 	return interceptor(ctx, in, info, handler)
 }
 
+func _Plugin_Adopt_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
+	in := new(AdoptRequest)
+	if err := dec(in); err != nil {
+		return nil, err
+	}
+	if interceptor == nil {
+		return srv.(PluginServer).Adopt(ctx, in)
+	}
+	info := &grpc.UnaryServerInfo{
+		Server:     srv,
+		FullMethod: Plugin_Adopt_FullMethodName,
+	}
+	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
+		return srv.(PluginServer).Adopt(ctx, req.(*AdoptRequest))
+	}
+	return interceptor(ctx, in, info, handler)
+}
+
 // Plugin_ServiceDesc is the grpc.ServiceDesc for Plugin service.
 // It's only intended for direct use with grpc.RegisterService,
 // and not to be introspected or modified (even as a copy)
@@ -212,6 +256,10 @@ var Plugin_ServiceDesc = grpc.ServiceDesc{
 		{
 			MethodName: "Drain",
 			Handler:    _Plugin_Drain_Handler,
+		},
+		{
+			MethodName: "Adopt",
+			Handler:    _Plugin_Adopt_Handler,
 		},
 	},
 	Streams:  []grpc.StreamDesc{},

@@ -1,0 +1,21 @@
+//go:build !unix
+
+package launch
+
+import (
+	"errors"
+	"os"
+)
+
+// namedPipes stands for the pipes of an adopted plugin. Here none outlives its
+// host.
+type namedPipes struct {
+	stdout, stderr, lifeline             *os.File
+	stdoutName, stderrName, lifelineName string
+}
+
+func openNamedPipes(string) (*namedPipes, error) { return nil, errors.ErrUnsupported }
+
+func (p *namedPipes) close() {}
+
+func (p *namedPipes) remove() {}
