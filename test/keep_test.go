@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"syscall"
 	"testing"
@@ -49,9 +50,9 @@ func TestKeptServicesAreTakenOver(t *testing.T) {
 		// It serves on, and whatever it writes does not stop it: this is more
 		// than any pipe holds.
 		direct := connectMCP(t, fmt.Sprintf("http://127.0.0.1:%d/mcp", port))
-		flood := []byte(strings.Repeat("flood ", 1<<10) + "\n")
+		flood := []byte(strings.Repeat("flood ", 5<<10) + "\n")
 		for _, o := range outputs {
-			writeTo(t, direct, o.stream, o.library, flood, 30)
+			writeTo(t, direct, o.stream, o.library, flood, 3)
 			writeTo(t, direct, o.stream, o.library, fmt.Appendf(nil, "without a host, %s, round %d\n", outputName(o.stream, o.library), round), 1)
 		}
 
@@ -68,12 +69,14 @@ func TestKeptServicesAreTakenOver(t *testing.T) {
 		for _, o := range outputs {
 			writeTo(t, session, o.stream, o.library, fmt.Appendf(nil, "with a host, %s, round %d\n", outputName(o.stream, o.library), round), 1)
 		}
+		var want []logEntry
 		for _, o := range outputs {
 			name := outputName(o.stream, o.library)
-			// What was written without a host is in one file.
-			h.checkLogged(t, "f", "stderr", fmt.Sprintf("without a host, %s, round %d", name, round))
-			h.checkLogged(t, "f", o.stream, fmt.Sprintf("with a host, %s, round %d", name, round))
+			want = append(want, // what was written without a host is in one file
+				logEntry{"stderr", fmt.Sprintf("without a host, %s, round %d", name, round)},
+				logEntry{o.stream, fmt.Sprintf("with a host, %s, round %d", name, round)})
 		}
+		h.checkLogged(t, "f", want)
 	}
 
 	// It is supervised as if it had been started by this host.
@@ -99,22 +102,24 @@ func TestKeptServicesAreTakenOver(t *testing.T) {
 	checkNothingLeft(t, h.stateDir)
 }
 
-// checkLogged waits until a line is in a service's log, and checks that it is
+// checkLogged waits until lines are in a service's log, and checks that each is
 // there once.
-func (h *host) checkLogged(t *testing.T, service, stream, line string) {
+func (h *host) checkLogged(t *testing.T, service string, want []logEntry) {
 	t.Helper()
-	n := 0
-	eventually(t, fmt.Sprintf("%q is logged", line), func() bool {
-		n = 0
-		for _, entry := range h.logged(t, service, stream) {
-			if entry.Message == line {
-				n++
+	counts := make(map[logEntry]int)
+	eventually(t, fmt.Sprintf("%q are logged", want), func() bool {
+		clear(counts)
+		for _, stream := range []string{"stdout", "stderr"} {
+			for _, entry := range h.logged(t, service, stream) {
+				counts[entry]++
 			}
 		}
-		return n > 0
+		return !slices.ContainsFunc(want, func(entry logEntry) bool { return counts[entry] == 0 })
 	})
-	if n != 1 {
-		t.Errorf("%q is logged %d times, want once", line, n)
+	for _, entry := range want {
+		if counts[entry] != 1 {
+			t.Errorf("%q is logged %d times, want once", entry, counts[entry])
+		}
 	}
 }
 
