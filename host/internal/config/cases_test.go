@@ -472,6 +472,11 @@ var badCases = []struct {
 		[]finding{at("2,9-23", "only loopback", "token"), at("3,12-21", `Did you mean "warn"?`), at("5,11-13", `"30s"`)},
 	},
 	{
+		"no service may start",
+		`host {| start_limit=0|}`,
+		[]finding{at("2,14-15", "1 to 10000")},
+	},
+	{
 		"gateway on every interface",
 		`host {| listen=":7433"|}`,
 		[]finding{at("2,9-16", "all interfaces", `"127.0.0.1:7433"`)},

@@ -50,6 +50,7 @@ func (c *declarations) config() *Config {
 		StateDir:        c.host.stateDir.V,
 		ShutdownTimeout: c.host.shutdown.V,
 		LogLevel:        c.host.logLevel.V,
+		StartLimit:      c.host.startLimit.V,
 	}}
 	for _, s := range c.services {
 		cfg.Services = append(cfg.Services, s.Service)

@@ -50,6 +50,9 @@ type Host struct {
 
 	// LogLevel is one of trace, debug, info, warn and error. Default info.
 	LogLevel string
+
+	// StartLimit is how many services may be starting at once. Default 16.
+	StartLimit int
 }
 
 // Kind says what a service is.

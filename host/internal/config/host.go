@@ -14,10 +14,11 @@ const (
 	defaultListen          = "127.0.0.1:7433"
 	defaultShutdownTimeout = 30 * time.Second
 	defaultLogLevel        = "info"
+	defaultStartLimit      = 16
 )
 
 var (
-	hostSchema     = blocks(attributes("listen", "state_dir", "log_level"), "shutdown")
+	hostSchema     = blocks(attributes("listen", "state_dir", "log_level", "start_limit"), "shutdown")
 	shutdownSchema = attributes("timeout")
 )
 
@@ -28,6 +29,7 @@ type hostDecl struct {
 	stateDir   val[string]
 	shutdown   val[time.Duration]
 	logLevel   val[string]
+	startLimit val[int]
 	header     hcl.Range
 }
 
@@ -38,6 +40,7 @@ func defaultHost() *hostDecl {
 		listenPort: 7433,
 		shutdown:   val[time.Duration]{V: defaultShutdownTimeout},
 		logLevel:   val[string]{V: defaultLogLevel},
+		startLimit: val[int]{V: defaultStartLimit},
 	}
 }
 
@@ -50,6 +53,7 @@ func (d *decoder) host(block *hcl.Block) *hostDecl {
 	}
 	h.stateDir = d.path(content.Attributes, "state_dir")
 	h.logLevel = d.oneOf(content.Attributes, "log_level", defaultLogLevel, "trace", "debug", "info", "warn", "error")
+	h.startLimit = d.whole(content.Attributes, "start_limit", defaultStartLimit, 1, 10000)
 	if shutdown := d.single(content, "shutdown"); shutdown != nil {
 		h.shutdown = d.duration(d.attrs(shutdown, shutdownSchema), "timeout", defaultShutdownTimeout, 1)
 	}

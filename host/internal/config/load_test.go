@@ -101,7 +101,7 @@ func TestNumbersKeepTheirDigits(t *testing.T) {
 func TestDefaults(t *testing.T) {
 	cfg, diags := loadText(t, "services.hcl", written(`@}|service "agent" "b" {| command=["sh"]|}`))
 	good(t, cfg, diags)
-	wantHost := Host{Listen: "127.0.0.1:7433", ShutdownTimeout: 30 * time.Second, LogLevel: "info"}
+	wantHost := Host{Listen: "127.0.0.1:7433", ShutdownTimeout: 30 * time.Second, LogLevel: "info", StartLimit: 16}
 	if cfg.Host != wantHost {
 		t.Errorf("host is %+v, want %+v", cfg.Host, wantHost)
 	}
@@ -137,6 +137,7 @@ host {
   listen    = "[::1]:7000"
   state_dir = "state"
   log_level = "debug"
+  start_limit = 3
   shutdown { timeout = "1m" }
 }
 service "mcp" "my-clock" {
@@ -178,7 +179,7 @@ service "mcp" "db" { command = ["bin/clock"] }
 const everythingJSON = `{
   "//": "a comment",
   "host": {
-    "listen": "[::1]:7000", "state_dir": "state", "log_level": "debug",
+    "listen": "[::1]:7000", "state_dir": "state", "log_level": "debug", "start_limit": 3,
     "shutdown": {"timeout": "1m"}
   },
   "service": {
@@ -238,7 +239,7 @@ func TestEveryArgumentIsRead(t *testing.T) {
 			}
 			wantHost := Host{
 				Listen: "[::1]:7000", StateDir: filepath.Join(etc, "state"),
-				ShutdownTimeout: time.Minute, LogLevel: "debug",
+				ShutdownTimeout: time.Minute, LogLevel: "debug", StartLimit: 3,
 			}
 			if cfg.Host != wantHost {
 				t.Errorf("host is %+v, want %+v", cfg.Host, wantHost)

@@ -1,0 +1,162 @@
+package config
+
+import (
+	"maps"
+	"slices"
+)
+
+// Difference says in which attributes two declarations of a service differ, by
+// the names that they have in a file, such as restart.policy. Of variables only
+// the names are told, as in env.TOKEN, never the values.
+type Difference struct {
+	// Replaces are the attributes that an instance was made from: another value
+	// needs another instance.
+	Replaces []string
+	// InPlace are those that the host can change while the instance runs.
+	InPlace []string
+}
+
+// IsZero reports whether there is no difference.
+func (d Difference) IsZero() bool { return len(d.Replaces) == 0 && len(d.InPlace) == 0 }
+
+// All returns all attributes that differ.
+func (d Difference) All() []string { return slices.Concat(d.Replaces, d.InPlace) }
+
+// Compare says what changed between two declarations of the same service. Order
+// does not count where it has no meaning, and neither does the place in the
+// files.
+//
+// What a service inherits is compared by the names alone: the environment of a
+// host does not change, and so neither do the values while it runs.
+func Compare(before, after Service) Difference {
+	return compare(before, after, serviceAttributes)
+}
+
+// HostDifference says in which settings of the host two configurations differ.
+type HostDifference struct {
+	// Restart are those that take effect when the host is started again.
+	Restart []string
+	// InPlace are those that a running host can change.
+	InPlace []string
+}
+
+// CompareHost says what changed between two host blocks.
+func CompareHost(before, after Host) HostDifference {
+	d := compare(before, after, hostAttributes)
+	return HostDifference{Restart: d.Replaces, InPlace: d.InPlace}
+}
+
+// attribute is one that may differ between two values of T. Every field of T is
+// in one of them, or is no attribute.
+type attribute[T any] struct {
+	name string
+	// replaces is whether what runs has to be replaced for it.
+	replaces bool
+	// differs returns what differs: names below that of the attribute or, if it
+	// has none below it, an empty one.
+	differs func(before, after T) []string
+}
+
+const (
+	replaces = true
+	inPlace  = false
+)
+
+// serviceAttributes are decided on here, one by one: does a new value need a
+// new process?
+var serviceAttributes = []attribute[Service]{
+	{"command", replaces, func(a, b Service) []string {
+		return whether(a.Path != b.Path || !slices.Equal(a.Command, b.Command))
+	}},
+	value("dir", replaces, func(s Service) string { return s.Dir }),
+	{"env", replaces, func(a, b Service) []string { return names(a.Env, b.Env) }},
+	{"inherit", replaces, func(a, b Service) []string { return whether(!slices.Equal(set(a.Inherit), set(b.Inherit))) }},
+	value("port", replaces, func(s Service) int { return s.Port }),
+	{"depends_on", inPlace, func(a, b Service) []string {
+		return whether(!slices.Equal(set(refNames(a.DependsOn)), set(refNames(b.DependsOn))))
+	}},
+	value("ready.timeout", inPlace, func(s Service) any { return s.ReadyTimeout }),
+	value("health.interval", inPlace, func(s Service) any { return s.Health.Interval }),
+	value("health.timeout", inPlace, func(s Service) any { return s.Health.Timeout }),
+	value("health.failures", inPlace, func(s Service) any { return s.Health.Failures }),
+	value("restart.policy", inPlace, func(s Service) any { return s.Restart.Policy }),
+	value("restart.delay", inPlace, func(s Service) any { return s.Restart.Delay }),
+	value("restart.factor", inPlace, func(s Service) any { return s.Restart.Factor }),
+	value("restart.max_delay", inPlace, func(s Service) any { return s.Restart.MaxDelay }),
+	value("restart.jitter", inPlace, func(s Service) any { return s.Restart.Jitter }),
+	value("restart.reset_after", inPlace, func(s Service) any { return s.Restart.ResetAfter }),
+	value("restart.limit", inPlace, func(s Service) any { return s.Restart.Limit }),
+	value("restart.within", inPlace, func(s Service) any { return s.Restart.Within }),
+	value("stop.grace", inPlace, func(s Service) any { return s.StopGrace }),
+	{"tools.allow", inPlace, func(a, b Service) []string { return whether(!slices.Equal(set(a.Tools.Allow), set(b.Tools.Allow))) }},
+	{"tools.deny", inPlace, func(a, b Service) []string { return whether(!slices.Equal(set(a.Tools.Deny), set(b.Tools.Deny))) }},
+}
+
+// hostAttributes are decided on here, one by one: can a running host take a new
+// value?
+var hostAttributes = []attribute[Host]{
+	value("listen", replaces, func(h Host) any { return h.Listen }),
+	value("state_dir", replaces, func(h Host) any { return h.StateDir }),
+	value("log_level", inPlace, func(h Host) any { return h.LogLevel }),
+	value("start_limit", inPlace, func(h Host) any { return h.StartLimit }),
+	value("shutdown.timeout", inPlace, func(h Host) any { return h.ShutdownTimeout }),
+}
+
+func compare[T any](before, after T, attributes []attribute[T]) Difference {
+	var d Difference
+	for _, a := range attributes {
+		list := &d.InPlace
+		if a.replaces {
+			list = &d.Replaces
+		}
+		for _, below := range a.differs(before, after) {
+			name := a.name
+			if below != "" {
+				name += "." + below
+			}
+			*list = append(*list, name)
+		}
+	}
+	return d
+}
+
+// value makes an attribute that is one comparable value.
+func value[T any, V comparable](name string, replaces bool, of func(T) V) attribute[T] {
+	return attribute[T]{name, replaces, func(a, b T) []string { return whether(of(a) != of(b)) }}
+}
+
+func whether(differs bool) []string {
+	if differs {
+		return []string{""}
+	}
+	return nil
+}
+
+// names returns those under which two maps do not have the same.
+func names(a, b map[string]string) []string {
+	found := make(map[string]bool)
+	for name, value := range a {
+		if other, ok := b[name]; !ok || other != value {
+			found[name] = true
+		}
+	}
+	for name := range b {
+		if _, ok := a[name]; !ok {
+			found[name] = true
+		}
+	}
+	return slices.Sorted(maps.Keys(found))
+}
+
+// set is a list without its order and its duplicates.
+func set(list []string) []string {
+	return slices.Compact(slices.Sorted(slices.Values(list)))
+}
+
+func refNames(refs []Ref) []string {
+	names := make([]string, len(refs))
+	for i, ref := range refs {
+		names[i] = ref.String()
+	}
+	return names
+}
