@@ -57,6 +57,10 @@ type Manager struct {
 	events   chan event
 	done     chan struct{} // closed when Run has returned
 
+	startLimit int        // how many may be launched at once; 0 means any number
+	launching  int        // how many are
+	queue      []*service // wait for their turn, and for nothing else
+
 	closing   bool
 	closed    []chan<- error
 	stopping  context.Context // ended by Hurry: no grace any more
@@ -233,11 +237,24 @@ type (
 	}
 )
 
-func (e launchedEvent) handle(*Manager) { e.service.launched(e.instance, e.err) }
-func (e healthEvent) handle(*Manager)   { e.service.healthChecked(e.instance, e.err) }
-func (e exitedEvent) handle(*Manager)   { e.service.exited(e.instance) }
-func (e endedEvent) handle(*Manager)    { e.service.ended(e.err) }
-func (e retryEvent) handle(*Manager)    { e.service.retryDue(e.launch) }
+func (e healthEvent) handle(*Manager) { e.service.healthChecked(e.instance, e.err) }
+func (e exitedEvent) handle(*Manager) { e.service.exited(e.instance) }
+func (e retryEvent) handle(*Manager)  { e.service.retryDue(e.launch) }
+
+func (e launchedEvent) handle(m *Manager) {
+	m.launching--
+	e.service.launching = false
+	e.service.launched(e.instance, e.err)
+	if !e.service.inUse() {
+		e.service.moved = false
+	}
+	m.settled()
+}
+
+func (e endedEvent) handle(m *Manager) {
+	e.service.ended(e.err)
+	m.settled()
+}
 
 func (e startAllEvent) handle(m *Manager) {
 	if m.closing {
@@ -373,6 +390,7 @@ func (m *Manager) atRest() {
 		m.stopNext()
 		return
 	}
+	m.dropNext()
 	for _, s := range m.services {
 		if s.state == Waiting {
 			s.settleHopeless()

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"slices"
+	"strconv"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -49,13 +50,19 @@ func chaos(t *testing.T, random *rand.Rand) {
 	}
 	random.Shuffle(len(services), func(i, j int) { services[i], services[j] = services[j], services[i] })
 	w := newWorld(t, services...)
+	if w.limit = random.IntN(4); w.limit > 0 {
+		// The limit comes with the first update.
+		w.Manager.startLimit = w.limit
+	}
 
 	var requests []*request
 	pick := func() string { return names[random.IntN(len(names))] }
 	for range 150 {
-		switch random.IntN(10) {
+		switch random.IntN(11) {
 		case 0:
 			w.StartAll()
+		case 10:
+			requests = append(requests, w.update(random, randomUpdate(random, services))...)
 		case 1, 2:
 			requests = append(requests, w.askStart(pick()))
 		case 3:
@@ -108,6 +115,62 @@ func chaos(t *testing.T, random *rand.Rand) {
 	if events := w.events(); len(events) > 0 {
 		t.Errorf("it went on after StopAll: %v", events)
 	}
+}
+
+// randomUpdate leaves some services out, changes others, and has ports move.
+func randomUpdate(random *rand.Rand, all []config.Service) []config.Service {
+	var services []config.Service
+	ports := random.Perm(2 * len(all))
+	for i, s := range all {
+		if random.IntN(4) == 0 {
+			continue
+		}
+		if random.IntN(3) == 0 {
+			s.Command = []string{strconv.Itoa(random.IntN(3))}
+		}
+		if s.StopGrace = 10 * time.Second; random.IntN(3) == 0 {
+			s.StopGrace = time.Second
+		}
+		if ports[i] < len(all) {
+			s.Port = 1 + ports[i]
+		}
+		services = append(services, s)
+	}
+	random.Shuffle(len(services), func(i, j int) { services[i], services[j] = services[j], services[i] })
+	there := func(r config.Ref) bool {
+		return slices.ContainsFunc(services, func(s config.Service) bool { return s.Ref() == r })
+	}
+	for i := range services {
+		services[i].DependsOn = slices.DeleteFunc(slices.Clone(services[i].DependsOn), func(r config.Ref) bool { return !there(r) })
+	}
+	return services
+}
+
+// update applies services, and returns what is to be answered. It checks that
+// exactly these are there then, beside what is still to end.
+func (w *world) update(random *rand.Rand, services []config.Service) []*request {
+	update := Update{Services: services, StartLimit: w.limit, Stale: make(map[string]bool)}
+	for _, status := range w.Statuses() {
+		update.Stale[status.Instance] = random.IntN(10) == 0
+	}
+	applied, err := w.Apply(w.t.Context(), update)
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	statuses := w.Statuses()
+	for i, s := range services {
+		if i >= len(statuses) || statuses[i].Service != s.Ref() {
+			w.t.Errorf("after the update there are %v, want %v first", statuses, services)
+			break
+		}
+	}
+	var requests []*request
+	for _, answer := range applied.answers {
+		if answer != nil {
+			requests = append(requests, &request{w, answer})
+		}
+	}
+	return requests
 }
 
 // randomPlan is how instances behave from now on; more often well than not.

@@ -1,6 +1,7 @@
 package supervise
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -23,13 +24,21 @@ type service struct {
 
 	wanted  bool // whether it should run
 	runs    bool // it has a process already, which its first start will find
+	held    bool // it was stopped by request, and only a request starts it
+	dropped bool // it is not in the configuration any more
 	starts  int  // also tells a late retry from a current one
 	history history
 	nextTry time.Time
 	delay   time.Duration
 	retry   *time.Timer        // in backoff
 	abort   context.CancelFunc // while starting
-	running Instance           // what is or may be left of; from ready until all is gone
+
+	launching bool // a launch is under way, perhaps an aborted one
+	queued    bool // it waits for its turn
+	moved     bool // the instance was made before the last change, and has the port movedFrom
+	movedFrom int
+
+	running Instance // what is or may be left of; from ready until all is gone
 	readyAt time.Time
 	unwatch context.CancelFunc // ends the health checks; while up
 	sick    int                // health checks that failed in a row
@@ -49,8 +58,12 @@ type exit struct {
 // startAsked makes the service run if it does not, forgetting past failures.
 // done gets nil when it is ready, or why it is not.
 func (s *service) startAsked(done chan<- error) {
+	if s.dropped {
+		done <- &UnknownServiceError{Ref: s.conf.Ref()}
+		return
+	}
 	s.onUp = append(s.onUp, done)
-	s.wanted = true
+	s.wanted, s.held = true, false
 	s.err = nil
 	s.history = history{}
 	switch s.state {
@@ -71,7 +84,7 @@ func (s *service) startAsked(done chan<- error) {
 // stopAsked ends the service. done gets nil when nothing of it is left.
 func (s *service) stopAsked(done chan<- error) {
 	s.onDown = append(s.onDown, done)
-	s.wanted = false
+	s.wanted, s.held = false, true
 	s.settleUp(s.stoppedError())
 	switch s.state {
 	case Starting:
@@ -86,9 +99,16 @@ func (s *service) stopAsked(done chan<- error) {
 			s.end("stop was asked again")
 			return
 		}
+		if s.dropped && s.lost != nil {
+			s.settleDown(s.lost) // it stays as it is, for all to see
+			return
+		}
 		s.stop("stop was asked")
 	case Stopped:
 		s.settleDown(s.lost)
+		if s.dropped && s.lost == nil {
+			s.m.drop(s)
+		}
 	}
 }
 
@@ -112,7 +132,7 @@ func (s *service) stoppedError() error {
 // restartAsked replaces the instance. One that is only just starting is new
 // enough.
 func (s *service) restartAsked(done chan<- error) {
-	if !s.up() {
+	if !s.up() || s.dropped {
 		s.startAsked(done)
 		return
 	}
@@ -135,19 +155,35 @@ func (s *service) begin(cause string) {
 		s.end(cause)
 		return
 	}
-	if missing := s.m.missingDependency(s); missing != nil && !s.runs {
-		if s.state != Waiting {
-			s.enter(Waiting, waitsFor(missing))
-		}
-		s.settleHopeless()
+	hindrance := s.m.hindrance(s)
+	switch {
+	case s.runs:
+		s.launch(cause)
+		return
+	case hindrance != "":
+		s.leaveQueue()
+	case s.m.admit(s):
+		s.launch(cause)
 		return
 	}
+	if s.state != Waiting {
+		s.enter(Waiting, s.waitingFor())
+	}
+	s.settleHopeless()
+	s.m.nextTurns()
+}
+
+// launch starts an instance.
+func (s *service) launch(cause string) {
 	ctx, cancel := context.WithCancel(context.Background())
 	s.abort, s.runs = cancel, false
 	s.starts++
+	s.launching, s.moved = true, false
+	s.m.launching++
+	conf := s.conf // it may be changed meanwhile
 	s.enter(Starting, cause)
 	go func() {
-		instance, err := s.m.start(ctx, s.conf)
+		instance, err := s.m.start(ctx, conf)
 		cancel()
 		s.m.send(launchedEvent{s, instance, err})
 	}()
@@ -207,6 +243,11 @@ func (s *service) watch(instance Instance) {
 		<-instance.Exited()
 		s.m.send(exitedEvent{s, instance})
 	}()
+	s.watchHealth(instance)
+}
+
+// watchHealth has the instance's health checked until unwatch is called.
+func (s *service) watchHealth(instance Instance) {
 	ctx, cancel := context.WithCancel(context.Background())
 	s.unwatch, s.sick = cancel, 0
 	if s.conf.Health.Interval > 0 {
@@ -324,7 +365,7 @@ func (s *service) ended(err error) {
 // gone says what comes when nothing of the instance is left.
 func (s *service) gone() {
 	exit := s.exit
-	s.running, s.exit = nil, nil
+	s.running, s.exit, s.moved = nil, nil, false
 	s.settleDown(s.lost) // also if a start was asked meanwhile
 	switch {
 	case exit != nil && s.wanted:
@@ -406,10 +447,17 @@ func (s *service) enter(state State, cause string) {
 	if s.up() {
 		change.Running = s.running
 	}
-	s.m.notify(change)
-	if s.atRest() {
-		s.m.atRest()
+	if state != Waiting {
+		s.leaveQueue()
 	}
+	s.m.notify(change)
+	if !s.atRest() {
+		return
+	}
+	if s.dropped && state == Stopped && s.lost == nil {
+		s.m.drop(s)
+	}
+	s.m.atRest()
 }
 
 // up reports whether the instance runs and is to go on.
@@ -439,7 +487,7 @@ func (s *service) status() Status {
 		State:    s.state,
 		Since:    s.since,
 		Cause:    s.cause,
-		Port:     s.conf.Port,
+		Port:     s.port(),
 		Restarts: max(0, s.starts-1),
 		NextTry:  s.nextTry,
 		Delay:    s.delay,
@@ -447,8 +495,8 @@ func (s *service) status() Status {
 	if s.running != nil {
 		status.Instance, status.PID = s.running.ID(), s.running.PID()
 	}
-	if missing := s.m.missingDependency(s); missing != nil && s.state == Waiting {
-		status.Cause = waitsFor(missing)
+	if s.state == Waiting {
+		status.Cause = cmp.Or(s.waitingFor(), s.cause)
 	}
 	if s.err != nil {
 		status.LastError = s.err.Error()

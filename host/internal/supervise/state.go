@@ -11,6 +11,7 @@ import (
 //	state     event                              next state
 //	-----     -----                              ----------
 //	stopped   start asked                        begins
+//	          not in the configuration any more  removed
 //	waiting   the last dependency is ready       starting
 //	          stop asked                         stopped
 //	starting  the instance is ready              ready
@@ -33,7 +34,11 @@ import (
 //	          stop asked, nothing is left        stopped
 //	          either, something is left          stopping
 //
-// To begin is starting, or waiting as long as a dependency is not ready. The
+// To begin is starting, or waiting as long as a dependency is not ready, another
+// service has not yet given up its port, or as many as may are starting. A
+// service whose configuration was changed in a reload is stopping, if the change
+// needs another process, and begins again; one that is not in the configuration
+// any more goes on as after a stop. The
 // restart policy chooses between backoff and failed, or stopped after an exit
 // that needs no restart. While the host ends, whatever would start or try
 // again is stopped instead.
@@ -41,7 +46,7 @@ type State string
 
 // The states of a service.
 const (
-	Waiting  State = "waiting"  // it is wanted, and a dependency is not ready
+	Waiting  State = "waiting"  // it is wanted, and something must come first
 	Starting State = "starting" // an instance is being launched
 	Ready    State = "ready"    // the instance answers
 	// Unhealthy is ready, but a health check failed.
@@ -50,6 +55,9 @@ const (
 	Backoff   State = "backoff"  // it failed, and is started again after a delay
 	Stopped   State = "stopped"  // nothing of it runs, and nobody wants it to
 	Failed    State = "failed"   // it failed, and is not started again by itself
+	// Removed is told once of a service that is not in the configuration any
+	// more, when nothing of it is left. It has no status from then on.
+	Removed State = "removed"
 )
 
 // Status is a service's state as others see it.

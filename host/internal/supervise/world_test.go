@@ -33,6 +33,12 @@ type world struct {
 	log     []string             // "start mcp.a", "ready mcp.a", "stop mcp.a", "gone mcp.a"
 	changes []Change
 	ids     int
+	// limit is what start_limit is, if it never changes while services start;
+	// launching counts launches, ports those who were given one.
+	limit     int
+	launching int
+	ports     map[int]config.Ref
+	surviving map[config.Ref]bool // failed, so something may be left
 }
 
 // plan is how the instances of a service behave. The zero value is a good one.
@@ -52,6 +58,7 @@ type fake struct {
 	ref    config.Ref
 	id     string
 	pid    int
+	port   int
 	exited chan struct{}
 	once   sync.Once
 	err    error
@@ -91,6 +98,7 @@ func (f *fake) Stop(ctx context.Context, grace time.Duration) (probes.Result, er
 	if !f.gone {
 		f.gone = true
 		f.w.live[f.ref]--
+		delete(f.w.ports, f.port)
 	}
 	f.w.log = append(f.w.log, "gone "+f.ref.String())
 	return probes.Result{}, nil
@@ -104,6 +112,9 @@ func newWorld(t *testing.T, services ...config.Service) *world {
 		plans:   make(map[config.Ref]plan),
 		current: make(map[config.Ref]*fake),
 		live:    make(map[config.Ref]int),
+		ports:   make(map[int]config.Ref),
+
+		surviving: make(map[config.Ref]bool),
 	}
 	w.Manager = New(services, w.launch, w.watch)
 	loop, end := context.WithCancel(context.Background())
@@ -135,10 +146,21 @@ func (w *world) launch(ctx context.Context, service config.Service) (Instance, e
 	w.note("start", ref)
 	w.mu.Lock()
 	w.ids++
-	f := &fake{w: w, ref: ref, id: "instance-" + strconv.Itoa(w.ids), pid: 1000 + w.ids, exited: make(chan struct{})}
+	f := &fake{w: w, ref: ref, id: "instance-" + strconv.Itoa(w.ids), pid: 1000 + w.ids, port: service.Port, exited: make(chan struct{})}
 	if w.live[ref]++; w.live[ref] > 1 {
 		w.t.Errorf("a start of %s while an instance of it lives", ref)
 	}
+	if w.launching++; w.limit > 0 && w.launching > w.limit {
+		w.t.Errorf("%d services are starting, and start_limit is %d", w.launching, w.limit)
+	}
+	if holder, taken := w.ports[f.port]; taken && f.port != 0 {
+		// What cannot be ended keeps its port; nobody waits for it.
+		if !w.surviving[holder] {
+			w.t.Errorf("%s is started on port %d, which %s has", ref, f.port, holder)
+		}
+		f.port = 0
+	}
+	w.ports[f.port] = ref
 	w.mu.Unlock()
 
 	var keep bool
@@ -151,8 +173,10 @@ func (w *world) launch(ctx context.Context, service config.Service) (Instance, e
 	}
 	w.mu.Lock()
 	defer w.mu.Unlock()
+	w.launching--
 	if !keep {
 		w.live[ref]--
+		delete(w.ports, f.port)
 		f.exit(err)
 		return nil, err
 	}
@@ -173,7 +197,7 @@ func pause(ctx context.Context, d time.Duration) error {
 
 // edges are the transitions that the description of State allows.
 var edges = map[State][]State{
-	Stopped:  {Waiting, Starting},
+	Stopped:  {Waiting, Starting, Removed},
 	Waiting:  {Starting, Stopped},
 	Starting: {Ready, Backoff, Failed, Stopped, Stopping},
 	Ready:    {Stopping, Unhealthy},
@@ -200,6 +224,12 @@ func (w *world) watch(c Change) {
 	w.changes = append(w.changes, c)
 	if left {
 		return // for the next host
+	}
+	switch c.State {
+	case Failed:
+		w.surviving[c.Service] = true
+	case Starting: // nothing is left of the one before
+		w.surviving[c.Service] = false
 	}
 	if slices.Contains([]State{Stopped, Waiting, Starting, Backoff}, c.State) && w.live[c.Service] > 0 {
 		w.t.Errorf("%s is %s, and an instance of it lives", c.Service, c.State)
@@ -299,14 +329,14 @@ func (w *world) startAll() {
 // request is one that was made and may not have been answered.
 type request struct {
 	w      *world
-	answer chan error
+	answer <-chan error
 }
 
 // ask makes a request of a service, of which it notices too many answers.
 func (w *world) ask(what func(*service, chan<- error), name string) *request {
-	r := &request{w, make(chan error, 8)}
-	w.send(requestEvent{ref(name), what, r.answer})
-	return r
+	answer := make(chan error, 8)
+	w.send(requestEvent{ref(name), what, answer})
+	return &request{w, answer}
 }
 
 func (w *world) askStart(name string) *request   { return w.ask((*service).startAsked, name) }
