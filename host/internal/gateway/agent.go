@@ -30,9 +30,10 @@ const maxA2ARequest = 16 << 20
 // of the MCP tools that it was granted.
 type agent struct {
 	*common
-	name  string
-	tools *view
-	log   hclog.Logger
+	name    string
+	tools   *view
+	handler http.Handler
+	log     hclog.Logger
 
 	mu       sync.Mutex
 	plugin   Plugin
@@ -133,8 +134,9 @@ func (a *agent) serveTools(ctx context.Context, plugin Plugin) error {
 	return nil
 }
 
-// handle adds the agent's endpoints at path.
-func (a *agent) handle(mux *http.ServeMux, path string) {
+// endpoints serves the agent at path.
+func (a *agent) endpoints(path string) http.Handler {
+	mux := http.NewServeMux()
 	handler := a2asrv.NewJSONRPCHandler(&forward{agent: a})
 	rpc := http.MaxBytesHandler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		ctx := context.WithValue(r.Context(), urlKey{}, url(r, path))
@@ -150,6 +152,7 @@ func (a *agent) handle(mux *http.ServeMux, path string) {
 		}
 		a2asrv.NewStaticAgentCardHandler(card).ServeHTTP(w, r)
 	})
+	return mux
 }
 
 // urlKey finds the agent's URL, as its client wrote it, in a request's context.

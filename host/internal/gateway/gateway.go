@@ -10,7 +10,6 @@ import (
 	"context"
 	"fmt"
 	"net/http"
-	"slices"
 	"sync"
 	"time"
 
@@ -44,13 +43,14 @@ type Plugin interface {
 
 // Gateway joins plugins. Watch tells it of them, Handler serves clients.
 type Gateway struct {
-	// Both are fixed by New; what changes is inside.
-	services []*upstream // in the order of the configuration
+	mu       sync.RWMutex // guards the lists; what else changes is inside of each
+	services []*upstream  // in the order of the configuration, those that leave last
 	agents   []*agent
 
-	joined *view
-	ready  func() bool
-	common common
+	joined  *view
+	ready   func() bool
+	version string
+	common  common
 
 	listening    context.Context // ended when the host is about to end
 	endListening context.CancelFunc
@@ -70,34 +70,12 @@ type common struct {
 // New makes a gateway for the services of a configuration. ready says whether
 // all of them are; version is the host's.
 func New(services []config.Service, ready func() bool, version string, log hclog.Logger) (*Gateway, error) {
-	g := &Gateway{ready: ready}
+	g := &Gateway{ready: ready, version: version}
 	g.listening, g.endListening = context.WithCancel(context.Background())
 	g.common = common{sessions: &sync.WaitGroup{}, queue: newQueue(), reconnectDelay: reconnectDelay, log: log}
 	g.common.life, g.end = context.WithCancel(context.Background())
-
 	g.joined = newView("plughost", version, joinedName, log)
-	for _, service := range services {
-		switch service.Kind {
-		case config.KindMCP:
-			u := newUpstream(service.Name, service.Tools, &g.common)
-			u.own = newView(service.Name, version, ownName, log)
-			u.views = []*view{g.joined, u.own}
-			g.services = append(g.services, u)
-		case config.KindAgent:
-			a := newAgent(service.Name, &g.common)
-			a.tools = newView("plughost", version, joinedName, log)
-			a.tools.grants = &service.Tools
-			g.agents = append(g.agents, a)
-		}
-	}
-	for _, u := range g.services {
-		for _, a := range g.agents {
-			u.views = append(u.views, a.tools)
-		}
-		for _, v := range u.views {
-			v.services = append(v.services, u)
-		}
-	}
+	g.Configure(services)
 	return g, nil
 }
 
@@ -106,6 +84,10 @@ func New(services []config.Service, ready func() bool, version string, log hclog
 func (g *Gateway) Watch(change supervise.Change) {
 	if change.State == supervise.Unhealthy || change.From == supervise.Unhealthy && change.State == supervise.Ready {
 		return // it goes on as it is: what it can still answer, it does
+	}
+	if change.State == supervise.Removed {
+		g.removed(change.Service)
+		return
 	}
 	switch change.Service.Kind {
 	case config.KindMCP:
@@ -145,20 +127,22 @@ func (g *Gateway) Handler() http.Handler {
 		fmt.Fprintln(w, "ok")
 	})
 	mux.Handle("/mcp", g.joined.handler())
-	for _, u := range g.services {
-		mux.Handle("/mcp/"+u.name, u.own.handler())
-	}
 	mux.HandleFunc("/mcp/{service}", func(w http.ResponseWriter, r *http.Request) {
+		if u := g.service(r.PathValue("service")); u != nil {
+			u.handler.ServeHTTP(w, r)
+			return
+		}
 		http.Error(w, fmt.Sprintf("there is no MCP service %q", r.PathValue("service")), http.StatusNotFound)
 	})
-	for _, a := range g.agents {
-		a.handle(mux, "/a2a/"+a.name)
-	}
-	notFound := func(w http.ResponseWriter, r *http.Request) {
+	toAgent := func(w http.ResponseWriter, r *http.Request) {
+		if a := g.agent(r.PathValue("agent")); a != nil {
+			a.handler.ServeHTTP(w, r)
+			return
+		}
 		http.Error(w, fmt.Sprintf("there is no agent %q", r.PathValue("agent")), http.StatusNotFound)
 	}
-	mux.HandleFunc("/a2a/{agent}", notFound)
-	mux.HandleFunc("/a2a/{agent}/{rest...}", notFound)
+	mux.HandleFunc("/a2a/{agent}", toAgent)
+	mux.HandleFunc("/a2a/{agent}/{rest...}", toAgent)
 	return loopback.Protect(g.untilClosing(mux))
 }
 
@@ -195,10 +179,13 @@ func (g *Gateway) EndListening() {
 func (g *Gateway) Close() {
 	g.EndListening()
 	g.closeOnce.Do(func() {
-		for _, u := range g.services {
+		g.mu.RLock()
+		services, agents := g.services, g.agents
+		g.mu.RUnlock()
+		for _, u := range services {
 			u.disconnect("the host is shutting down")
 		}
-		for _, a := range g.agents {
+		for _, a := range agents {
 			a.disconnect("the host is shutting down")
 		}
 		g.end()
@@ -208,7 +195,7 @@ func (g *Gateway) Close() {
 			g.common.queue.close()
 			g.common.sessions.Wait()
 			g.joined.close()
-			for _, u := range g.services {
+			for _, u := range services {
 				u.own.close()
 			}
 		}()
@@ -220,17 +207,15 @@ func (g *Gateway) Close() {
 }
 
 func (g *Gateway) service(name string) *upstream {
-	if i := slices.IndexFunc(g.services, func(u *upstream) bool { return u.name == name }); i >= 0 {
-		return g.services[i]
-	}
-	return nil
+	g.mu.RLock()
+	defer g.mu.RUnlock()
+	return find(g.services, name)
 }
 
 func (g *Gateway) agent(name string) *agent {
-	if i := slices.IndexFunc(g.agents, func(a *agent) bool { return a.name == name }); i >= 0 {
-		return g.agents[i]
-	}
-	return nil
+	g.mu.RLock()
+	defer g.mu.RUnlock()
+	return find(g.agents, name)
 }
 
 // unavailable says why a service cannot be called in its present state.

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"maps"
+	"net/http"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -39,14 +40,18 @@ const (
 // if there is one, and the views that show it.
 type upstream struct {
 	*common
-	name  string
-	tools config.Tools // what of its tools is shown
-	own   *view
-	views []*view
-	log   hclog.Logger
+	name    string
+	own     *view
+	handler http.Handler // serves own
+	log     hclog.Logger
 
-	mu   sync.Mutex
-	link *link // to the instance that is ready, or nil
+	showing sync.Mutex   // held from the choice of what is shown until it is
+	tools   config.Tools // what of its tools is shown
+	has     features     // all that the plugin says it has
+
+	mu    sync.Mutex
+	views []*view
+	link  *link // to the instance that is ready, or nil
 	// introduced is the plugin that link is for, until it is said to be ready.
 	introduced Plugin
 	why        string // why it cannot be called
@@ -283,20 +288,7 @@ func (u *upstream) refresh(l *link) {
 		u.log.Warn("cannot read what the plugin has", "error", err)
 		return
 	}
-	allowed := f.tools[:0]
-	for _, tool := range f.tools {
-		if u.tools.Offers(tool.Name) {
-			allowed = append(allowed, tool)
-		}
-	}
-	f.tools = allowed
 	u.showAll(f)
-}
-
-func (u *upstream) showAll(f features) {
-	for _, v := range u.views {
-		v.show(u, f)
-	}
 }
 
 func (u *upstream) callTool(name string) mcp.ToolHandler {

@@ -2,6 +2,7 @@ package gateway
 
 import (
 	"net/http"
+	"slices"
 	"sync"
 
 	"github.com/hashicorp/go-hclog"
@@ -24,14 +25,14 @@ func ownName(_, name string) string { return name }
 // view is an MCP server that shows features of one or more services: to all
 // clients, to those of one service, or to one agent.
 type view struct {
-	server   *mcp.Server
-	naming   func(service, name string) string
-	services []*upstream // in the order of the configuration
-	// grants limits the view to the tools that it allows. Nil means no limit.
-	grants *config.Tools
+	server *mcp.Server
+	naming func(service, name string) string
 	log    hclog.Logger
 
-	mu        sync.Mutex
+	mu       sync.Mutex
+	services []*upstream // in the order of the configuration
+	// grants limits the view to the tools that it allows. Nil means no limit.
+	grants    *config.Tools
 	has       map[*upstream]features
 	tools     shelf[mcp.Tool]
 	prompts   shelf[mcp.Prompt]
@@ -71,8 +72,14 @@ func (v *view) handler() http.Handler {
 func (v *view) show(u *upstream, f features) {
 	v.mu.Lock()
 	defer v.mu.Unlock()
-	v.has[u] = f
+	if slices.Contains(v.services, u) { // else it was removed
+		v.has[u] = f
+		v.fill()
+	}
+}
 
+// fill has the view's clients see what it has now. The lock is held.
+func (v *view) fill() {
 	tools := make(map[string]item[mcp.Tool])
 	prompts := make(map[string]item[mcp.Prompt])
 	resources := make(map[string]item[mcp.Resource])
