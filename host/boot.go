@@ -9,6 +9,7 @@ import (
 	"os"
 	"strconv"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/hashicorp/go-hclog"
@@ -47,10 +48,18 @@ type host struct {
 	manager   *supervise.Manager
 	readiness *readiness
 	base      string // URL of the gateway, from listen on
+
+	now     atomic.Pointer[config.Config] // what holds since the last reload; conf is the first
+	files   []string                      // of the configuration, absolute
+	hangups <-chan struct{}               // each is a reload
 }
+
+// current is the configuration that holds now.
+func (h *host) current() *config.Config { return h.now.Load() }
 
 func newHost(conf *config.Config, inst *installation.Installation, log hclog.Logger, outliveHost bool) (*host, error) {
 	h := &host{conf: conf, inst: inst, log: log, started: time.Now(), readiness: newReadiness(conf.Services)}
+	h.now.Store(conf)
 	keys, err := inst.Keys()
 	if err != nil {
 		return nil, err
@@ -85,12 +94,13 @@ func newHost(conf *config.Config, inst *installation.Installation, log hclog.Log
 		return nil, errors.Join(err, h.journal.close(), h.registry.Close())
 	}
 	h.manager = supervise.New(conf.Services, h.start, h.journal.watch, h.readiness.watch, h.gateway.Watch)
+	h.manager.LimitStarts(conf.Host.StartLimit)
 	return h, nil
 }
 
 // grace is what a process of a service gets between SIGTERM and SIGKILL.
 func (h *host) grace(kind marker.Kind, name string) time.Duration {
-	if service, ok := h.conf.Service(config.Ref{Kind: config.Kind(kind), Name: name}); ok {
+	if service, ok := h.current().Service(config.Ref{Kind: config.Kind(kind), Name: name}); ok {
 		return service.StopGrace
 	}
 	return reclaimGrace
@@ -189,6 +199,8 @@ func (h *host) run(ctx, stop, hurry context.Context) (err error) {
 	}
 	api := control.NewServer(h.manager, h.status)
 	api.HandleProcesses(h)
+	reloader := &reloader{host: h, stop: stop}
+	api.HandleConfiguration(reloader)
 
 	loop, endLoop := context.WithCancel(context.WithoutCancel(ctx))
 	var running sync.WaitGroup
@@ -200,6 +212,7 @@ func (h *host) run(ctx, stop, hurry context.Context) (err error) {
 	if stop.Err() == nil { // else it came during the reclaim
 		h.manager.StartAll(h.adopted.refs()...)
 	}
+	running.Go(reloader.onHangup)
 	<-stop.Done()
 	err = h.shutDown(hurry, web, api, keepsServices(stop))
 	endLoop()
@@ -283,7 +296,7 @@ func (h *host) shutDown(hurry context.Context, web *http.Server, api *control.Se
 		_ = web.Close()
 	}
 
-	services, cancel := context.WithTimeout(hurry, h.conf.Host.ShutdownTimeout)
+	services, cancel := context.WithTimeout(hurry, h.current().Host.ShutdownTimeout)
 	defer cancel()
 	var left []config.Ref
 	if keep {

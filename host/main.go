@@ -74,6 +74,8 @@ any crash, takes back exactly the processes that are its own.`,
 	root.AddCommand(
 		newRunCommand(&at),
 		newValidateCommand(),
+		newPlanCommand(&at),
+		newReloadCommand(&at),
 		newStatusCommand(&at),
 		newLogsCommand(&at),
 		newVerbCommand(&at, "start", "Start a service that is stopped or has failed", "Started"),

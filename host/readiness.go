@@ -22,15 +22,28 @@ type readiness struct {
 
 func newReadiness(services []config.Service) *readiness {
 	r := &readiness{state: make(map[config.Ref]supervise.State), ready: make(chan struct{})}
-	for _, service := range services {
-		r.state[service.Ref()] = supervise.Stopped
-	}
+	r.configure(services)
 	return r
+}
+
+// configure has services be known that are not yet.
+func (r *readiness) configure(services []config.Service) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	for _, service := range services {
+		if _, known := r.state[service.Ref()]; !known {
+			r.state[service.Ref()] = supervise.Stopped
+		}
+	}
 }
 
 func (r *readiness) watch(change supervise.Change) {
 	r.mu.Lock()
-	r.state[change.Service] = change.State
+	if change.State == supervise.Removed {
+		delete(r.state, change.Service)
+	} else {
+		r.state[change.Service] = change.State
+	}
 	r.mu.Unlock()
 	if r.all() {
 		r.once.Do(func() { close(r.ready) })
@@ -57,9 +70,10 @@ func (h *host) announce(stop context.Context) {
 		return
 	}
 	var b strings.Builder
-	fmt.Fprintf(&b, "plughost is ready: %s\n", count(len(h.conf.Services), "service"))
+	services := h.current().Services
+	fmt.Fprintf(&b, "plughost is ready: %s\n", count(len(services), "service"))
 	fmt.Fprintf(&b, "  MCP, all services   %s/mcp\n", h.base)
-	for _, service := range h.conf.Services {
+	for _, service := range services {
 		switch service.Kind {
 		case config.KindMCP:
 			fmt.Fprintf(&b, "  MCP %-15s %s/mcp/%s\n", service.Name, h.base, service.Name)

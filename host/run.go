@@ -22,7 +22,8 @@ func newRunCommand(at *location) *cobra.Command {
 		Use:   "run",
 		Short: "Run the host in the foreground",
 		Long: `Run the host in the foreground until it gets SIGTERM or SIGINT. It then stops
-all services, dependants first; a second signal takes the grace from them.
+all services, dependants first; a second signal takes the grace from them. With
+SIGHUP it reads its configuration again, as with plughost reload.
 
 Services with on_host_exit = "keep" go on upon SIGTERM, and the next run takes
 them over. SIGINT (Ctrl-C) stops these, too.`,
@@ -64,9 +65,13 @@ func run(ctx context.Context, at *location, paths []string, outliveHost bool) er
 	if err := writeDiagnostics(os.Stderr, warnings); err != nil {
 		return err
 	}
-	stop, hurry := watchSignals(log)
+	stop, hurry, hangups := watchSignals(log)
 	host, err := newHost(conf, inst, log, outliveHost)
 	if err != nil {
+		return fmt.Errorf("cannot start the host: %w", err)
+	}
+	host.hangups = hangups
+	if host.files, err = absolutePaths(paths); err != nil {
 		return fmt.Errorf("cannot start the host: %w", err)
 	}
 	return host.run(ctx, stop, hurry)
@@ -86,8 +91,10 @@ func keepsServices(stop context.Context) bool {
 }
 
 // watchSignals returns two contexts: the first ends with the first SIGTERM or
-// SIGINT, the second with the second.
-func watchSignals(log hclog.Logger) (stop, hurry context.Context) {
+// SIGINT, the second with the second. Each SIGHUP is in hangups, unless one that
+// came before is still there.
+func watchSignals(log hclog.Logger) (stop, hurry context.Context, hangups <-chan struct{}) {
+	hangup := make(chan struct{}, 1)
 	stop, endStop := context.WithCancelCause(context.Background())
 	hurry, endHurry := context.WithCancel(context.Background())
 	signals := make(chan os.Signal, 4)
@@ -96,7 +103,10 @@ func watchSignals(log hclog.Logger) (stop, hurry context.Context) {
 		for sig := range signals {
 			switch {
 			case sig == syscall.SIGHUP:
-				log.Warn("SIGHUP does nothing: a changed configuration needs a restart of the host")
+				select {
+				case hangup <- struct{}{}:
+				default:
+				}
 			case stop.Err() == nil:
 				log.Info("stopping the services; signal again to give them no more time", "signal", sig)
 				endStop(&signalError{sig})
@@ -109,5 +119,5 @@ func watchSignals(log hclog.Logger) (stop, hurry context.Context) {
 	// A reader of our standard error that goes away must not end the host. A
 	// handler, unlike an ignored signal, is not inherited by children.
 	signal.Notify(make(chan os.Signal, 1), brokenPipe)
-	return stop, hurry
+	return stop, hurry, hangup
 }

@@ -9,6 +9,7 @@ import (
 	"golang.org/x/term"
 
 	"github.com/plughost/plughost/host/internal/config"
+	"github.com/plughost/plughost/host/internal/control"
 )
 
 func newValidateCommand() *cobra.Command {
@@ -55,12 +56,18 @@ func loadConfig(paths []string) (*config.Config, *config.Diagnostics, error) {
 }
 
 func writeDiagnostics(w io.Writer, diags *config.Diagnostics) error {
-	color, width := false, 0
+	terminal := terminalOf(w)
+	return config.WriteDiagnostics(w, diags, terminal.Color, terminal.Width)
+}
+
+// terminalOf is how text for people is to be made that is written to w.
+func terminalOf(w io.Writer) control.Terminal {
+	var t control.Terminal
 	if f, ok := w.(*os.File); ok && term.IsTerminal(int(f.Fd())) {
-		color = os.Getenv("NO_COLOR") == ""
-		width, _, _ = term.GetSize(int(f.Fd()))
+		t.Color = os.Getenv("NO_COLOR") == ""
+		t.Width, _, _ = term.GetSize(int(f.Fd()))
 	}
-	return config.WriteDiagnostics(w, diags, color, width)
+	return t
 }
 
 func count(n int, noun string) string {

@@ -25,6 +25,8 @@ type Status struct {
 // Error is the body of an answer that is not 2xx.
 type Error struct {
 	Message string `json:"error"`
+	// Diagnostics are all faults of a configuration that was refused.
+	Diagnostics string `json:"diagnostics,omitempty"`
 }
 
 // Verb is what can be asked of a service: POST /v1/services/{kind}/{name}/{verb}.

@@ -68,6 +68,9 @@ func (c *Client) do(ctx context.Context, method, path string, answer any) error 
 		if err := json.NewDecoder(response.Body).Decode(&message); err != nil || message.Message == "" {
 			return fmt.Errorf("the host answered %s", response.Status)
 		}
+		if message.Diagnostics != "" {
+			return &RefusedError{Message: message.Message, Diagnostics: message.Diagnostics}
+		}
 		return errors.New(message.Message)
 	}
 	if answer == nil {

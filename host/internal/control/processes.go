@@ -69,7 +69,7 @@ func (s *Server) HandleProcesses(p Processes) {
 	mux.HandleFunc("GET /v1/instances", func(w http.ResponseWriter, _ *http.Request) {
 		records, err := p.Instances()
 		if err != nil {
-			reply(w, http.StatusInternalServerError, Error{err.Error()})
+			reply(w, http.StatusInternalServerError, Error{Message: err.Error()})
 			return
 		}
 		reply(w, http.StatusOK, records)
@@ -77,7 +77,7 @@ func (s *Server) HandleProcesses(p Processes) {
 	mux.HandleFunc("POST /v1/reclaim", func(w http.ResponseWriter, r *http.Request) {
 		report, err := p.Reclaim(r.Context())
 		if err != nil {
-			reply(w, http.StatusInternalServerError, Error{err.Error()})
+			reply(w, http.StatusInternalServerError, Error{Message: err.Error()})
 			return
 		}
 		reply(w, http.StatusOK, NewReclaimed(report))

@@ -57,12 +57,12 @@ func NewServer(services Services, status func() Status) *Server {
 	mux.HandleFunc("POST /v1/services/{kind}/{name}/{verb}", func(w http.ResponseWriter, r *http.Request) {
 		verb, ok := verbs[Verb(r.PathValue("verb"))]
 		if !ok {
-			reply(w, http.StatusNotFound, Error{fmt.Sprintf("there is no verb %q: use start, stop or restart", r.PathValue("verb"))})
+			reply(w, http.StatusNotFound, Error{Message: fmt.Sprintf("there is no verb %q: use start, stop or restart", r.PathValue("verb"))})
 			return
 		}
 		ref := config.Ref{Kind: config.Kind(r.PathValue("kind")), Name: r.PathValue("name")}
 		if err := verb(r.Context(), ref); err != nil {
-			reply(w, statusCode(err), Error{err.Error()})
+			reply(w, statusCode(err), Error{Message: err.Error()})
 			return
 		}
 		w.WriteHeader(http.StatusNoContent)

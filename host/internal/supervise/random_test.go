@@ -51,8 +51,7 @@ func chaos(t *testing.T, random *rand.Rand) {
 	random.Shuffle(len(services), func(i, j int) { services[i], services[j] = services[j], services[i] })
 	w := newWorld(t, services...)
 	if w.limit = random.IntN(4); w.limit > 0 {
-		// The limit comes with the first update.
-		w.Manager.startLimit = w.limit
+		w.LimitStarts(w.limit)
 	}
 
 	var requests []*request

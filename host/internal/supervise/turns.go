@@ -5,6 +5,10 @@ import (
 	"slices"
 )
 
+// LimitStarts has at most n services start at once; 0 means any number. It is
+// called before Run; later Apply sets it.
+func (m *Manager) LimitStarts(n int) { m.startLimit = n }
+
 // hindrance says what a service must wait for before it can start, or nothing:
 // a dependency, or a port that another still has.
 func (m *Manager) hindrance(s *service) string {

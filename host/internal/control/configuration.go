@@ -1,0 +1,117 @@
+package control
+
+import (
+	"context"
+	"errors"
+	"net/http"
+	"net/url"
+	"strconv"
+
+	"github.com/plughost/plughost/host/internal/supervise"
+)
+
+// Terminal says how text for people is to be made: diagnostics are shown with
+// the lines of the files, which the host has read.
+type Terminal struct {
+	// Color says whether ANSI sequences may be used.
+	Color bool
+	// Width is in columns; 0 means that lines may be of any length.
+	Width int
+}
+
+// Configuration is what a host does with its configuration while it runs.
+type Configuration interface {
+	// Reload reads the host's configuration again, changes what runs to be as
+	// it says, and returns when that is done. A configuration with a fault
+	// changes nothing; the error is a *RefusedError then.
+	Reload(ctx context.Context, terminal Terminal) (Plan, error)
+	// Plan says what a reload would do if the configuration were the one at
+	// paths, or, without any, the host's own.
+	Plan(ctx context.Context, paths []string, terminal Terminal) (Plan, error)
+}
+
+// Plan is the answer to POST /v1/reload, where it was carried out, and POST
+// /v1/plan, where it was not. Values of variables are never in it.
+type Plan struct {
+	Services []supervise.Step `json:"services"`
+	// HostUpdates are the settings of the host block that change in place.
+	HostUpdates []string `json:"hostUpdates,omitempty"`
+	// HostRestart are those that take effect when the host is started again.
+	HostRestart []string `json:"hostRestart,omitempty"`
+	// Diagnostics are the warnings about the configuration, for people.
+	Diagnostics string `json:"diagnostics,omitempty"`
+}
+
+// Changes reports whether there is anything to change.
+func (p Plan) Changes() bool {
+	for _, step := range p.Services {
+		if step.Action != supervise.Keep {
+			return true
+		}
+	}
+	return len(p.HostUpdates)+len(p.HostRestart) > 0
+}
+
+// RefusedError says that a configuration has a fault.
+type RefusedError struct {
+	Message string
+	// Diagnostics are all faults, for people.
+	Diagnostics string
+}
+
+func (e *RefusedError) Error() string { return e.Message }
+
+// HandleConfiguration has the server answer POST /v1/reload and POST /v1/plan
+// too. It is called before Serve.
+func (s *Server) HandleConfiguration(c Configuration) {
+	mux := http.NewServeMux()
+	mux.Handle("/", s.http.Handler)
+	mux.HandleFunc("POST /v1/reload", func(w http.ResponseWriter, r *http.Request) {
+		plan, err := c.Reload(r.Context(), terminalOf(r.URL.Query()))
+		replyPlan(w, plan, err)
+	})
+	mux.HandleFunc("POST /v1/plan", func(w http.ResponseWriter, r *http.Request) {
+		query := r.URL.Query()
+		plan, err := c.Plan(r.Context(), query["config"], terminalOf(query))
+		replyPlan(w, plan, err)
+	})
+	s.http.Handler = mux
+}
+
+func terminalOf(query url.Values) Terminal {
+	width, _ := strconv.Atoi(query.Get("width"))
+	return Terminal{Color: query.Get("color") == "true", Width: max(0, width)}
+}
+
+func replyPlan(w http.ResponseWriter, plan Plan, err error) {
+	var refused *RefusedError
+	switch {
+	case errors.As(err, &refused):
+		reply(w, http.StatusUnprocessableEntity, Error{Message: refused.Message, Diagnostics: refused.Diagnostics})
+	case err != nil:
+		reply(w, statusCode(err), Error{Message: err.Error()})
+	default:
+		reply(w, http.StatusOK, plan)
+	}
+}
+
+func (t Terminal) query() url.Values {
+	return url.Values{"color": {strconv.FormatBool(t.Color)}, "width": {strconv.Itoa(t.Width)}}
+}
+
+// Reload has the host read its configuration again.
+func (c *Client) Reload(ctx context.Context, terminal Terminal) (Plan, error) {
+	var plan Plan
+	err := c.do(ctx, http.MethodPost, "/v1/reload?"+terminal.query().Encode(), &plan)
+	return plan, err
+}
+
+// Plan asks what a reload would do if the configuration were the one at paths,
+// which are absolute, or, without any, the host's own.
+func (c *Client) Plan(ctx context.Context, paths []string, terminal Terminal) (Plan, error) {
+	var plan Plan
+	query := terminal.query()
+	query["config"] = paths
+	err := c.do(ctx, http.MethodPost, "/v1/plan?"+query.Encode(), &plan)
+	return plan, err
+}

@@ -1,0 +1,194 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"strings"
+	"text/tabwriter"
+
+	"github.com/spf13/cobra"
+
+	"github.com/plughost/plughost/host/internal/config"
+	"github.com/plughost/plughost/host/internal/control"
+	"github.com/plughost/plughost/host/internal/installation"
+	"github.com/plughost/plughost/host/internal/supervise"
+)
+
+// exitChanges is plan's exit status if there is something to change and
+// --detailed-exitcode was given; Terraform has the same.
+const exitChanges = 2
+
+// planned is what plan finds.
+type planned struct {
+	// Running says whether a host runs; if not, every service is started.
+	Running bool `json:"running"`
+	control.Plan
+}
+
+func newPlanCommand(at *location) *cobra.Command {
+	var paths []string
+	var asJSON, detailed bool
+	cmd := &cobra.Command{
+		Use:   "plan",
+		Short: "Show what a reload would change, and change nothing",
+		Long: `Compare a configuration with what runs now, and say for each service whether a
+reload would start it, restart it, stop it, update it in place or keep it, and
+because of which attributes. A service whose executable is another than the one
+that it runs is restarted because of its binary. Nothing is changed.
+
+Without --config the files are those that the running host was started with.
+
+Exit status: 0 done, 1 failed; with --detailed-exitcode 0 nothing to change,
+1 failed, 2 something to change.`,
+		Example: "  plughost plan\n  plughost plan --config services.hcl --detailed-exitcode",
+		Args:    cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			plan, err := makePlan(cmd.Context(), at, paths, cmd.Flags().Changed("config"))
+			if err != nil {
+				return reportRefused(err)
+			}
+			if err := warn(plan.Plan); err != nil {
+				return err
+			}
+			if asJSON {
+				err = writeJSON(cmd.OutOrStdout(), plan)
+			} else {
+				err = writePlan(cmd.OutOrStdout(), plan)
+			}
+			if err == nil && detailed && plan.Changes() {
+				return exitError(exitChanges)
+			}
+			return err
+		},
+	}
+	addConfigFlag(cmd, &paths)
+	cmd.Flags().BoolVar(&asJSON, "json", false, "print JSON")
+	cmd.Flags().BoolVar(&detailed, "detailed-exitcode", false, "exit with status 2 if there is something to change")
+	return cmd
+}
+
+// makePlan asks the running host, which knows what its services were started
+// with, and whose environment and PATH count. If none runs, all is to start.
+func makePlan(ctx context.Context, at *location, paths []string, given bool) (planned, error) {
+	if !given {
+		plan, err := planOfHost(ctx, at.dir(""), nil)
+		if err == nil {
+			return planned{Running: true, Plan: plan}, nil
+		}
+		if !errors.Is(err, control.ErrNoHost) {
+			return planned{}, err
+		}
+	}
+	conf, diags := config.Load(paths...)
+	stateDir := ""
+	if conf != nil {
+		stateDir = conf.Host.StateDir
+	}
+	absolute, err := absolutePaths(paths)
+	if err != nil {
+		return planned{}, err
+	}
+	plan, err := planOfHost(ctx, at.dir(stateDir), absolute)
+	switch {
+	case err == nil:
+		return planned{Running: true, Plan: plan}, nil
+	case !errors.Is(err, control.ErrNoHost):
+		return planned{}, err
+	}
+	if err := writeDiagnostics(os.Stderr, diags); err != nil {
+		return planned{}, err
+	}
+	if conf == nil {
+		return planned{}, errReported
+	}
+	for _, service := range conf.Services {
+		plan.Services = append(plan.Services, supervise.Step{Service: service.Ref(), Action: supervise.StartIt})
+	}
+	return planned{Plan: plan}, nil
+}
+
+// planOfHost asks the host of a state directory. That there is no such
+// directory is control.ErrNoHost too.
+func planOfHost(ctx context.Context, stateDir string, paths []string) (control.Plan, error) {
+	found, err := installation.Find(stateDir)
+	var missing *installation.NotFoundError
+	if errors.As(err, &missing) {
+		return control.Plan{}, fmt.Errorf("%w: %w", control.ErrNoHost, err)
+	}
+	if err != nil {
+		return control.Plan{}, err
+	}
+	return control.NewClient(found.ControlSocket()).Plan(ctx, paths, terminalOf(os.Stderr))
+}
+
+// absolutePaths are paths as they are for a process in another directory.
+func absolutePaths(paths []string) ([]string, error) {
+	absolute := make([]string, len(paths))
+	for i, path := range paths {
+		var err error
+		if absolute[i], err = filepath.Abs(path); err != nil {
+			return nil, err
+		}
+	}
+	return absolute, nil
+}
+
+// planOrder is the order in which people read what is counted.
+var planOrder = []struct {
+	action supervise.Action
+	sign   string
+	words  string
+}{
+	{supervise.StartIt, "+", "to start"},
+	{supervise.Replace, "!", "to restart"},
+	{supervise.Drop, "-", "to stop"},
+	{supervise.ChangeInPlace, "~", "to update in place"},
+	{supervise.Keep, "=", "to keep"},
+}
+
+func writePlan(w io.Writer, plan planned) error {
+	if !plan.Running {
+		fmt.Fprint(w, "No host is running: all services would be started.\n\n")
+	}
+	counts := make(map[supervise.Action]int)
+	signs := make(map[supervise.Action]string)
+	for _, line := range planOrder {
+		signs[line.action] = line.sign
+	}
+	table := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
+	fmt.Fprintln(table, "\tACTION\tSERVICE\tSTATE\tPID\tBECAUSE OF")
+	for _, step := range plan.Services {
+		counts[step.Action]++
+		state := string(step.State)
+		if state == "" {
+			state = "-"
+		}
+		because := strings.Join(step.Because, ", ")
+		if because == "" {
+			because = "-"
+		}
+		fmt.Fprintf(table, "%s\t%s\t%s\t%s\t%s\t%s\n", signs[step.Action], step.Action, step.Service, state, number(step.PID), because)
+	}
+	if err := table.Flush(); err != nil {
+		return err
+	}
+	for _, setting := range plan.HostUpdates {
+		fmt.Fprintf(w, "\nhost.%s would be updated in place.\n", setting)
+	}
+	if !plan.Changes() {
+		_, err := fmt.Fprintln(w, "\nThere is nothing to change.")
+		return err
+	}
+	var parts []string
+	for _, line := range planOrder {
+		if n := counts[line.action]; n > 0 {
+			parts = append(parts, fmt.Sprintf("%d %s", n, line.words))
+		}
+	}
+	_, err := fmt.Fprintf(w, "\n%s.\n", strings.Join(parts, ", "))
+	return err
+}
