@@ -77,8 +77,8 @@ func shortDir(t *testing.T) string {
 	return dir
 }
 
-// serve runs a server to the end of the test.
-func serve(t *testing.T, s Services) (path string, server *Server) {
+// serve runs a server to the end of the test, after it was prepared.
+func serve(t *testing.T, s Services, prepare ...func(*Server)) (path string, server *Server) {
 	t.Helper()
 	path = filepath.Join(shortDir(t), "control.sock")
 	listener, err := Listen(path)
@@ -86,6 +86,9 @@ func serve(t *testing.T, s Services) (path string, server *Server) {
 		t.Fatal(err)
 	}
 	server = NewServer(s, func() Status { return someStatus })
+	for _, f := range prepare {
+		f(server)
+	}
 	served := make(chan error, 1)
 	go func() { served <- server.Serve(listener) }()
 	t.Cleanup(func() {

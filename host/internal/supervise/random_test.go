@@ -50,9 +50,8 @@ func chaos(t *testing.T, random *rand.Rand) {
 	}
 	random.Shuffle(len(services), func(i, j int) { services[i], services[j] = services[j], services[i] })
 	w := newWorld(t, services...)
-	if w.limit = random.IntN(4); w.limit > 0 {
-		w.LimitStarts(w.limit)
-	}
+	w.limit = random.IntN(4)
+	w.LimitStarts(w.limit)
 
 	var requests []*request
 	pick := func() string { return names[random.IntN(len(names))] }
