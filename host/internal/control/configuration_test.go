@@ -59,9 +59,10 @@ func TestReloadAndPlan(t *testing.T) {
 				t.Errorf("it was asked %+v", c)
 			}
 
-			c.err = &RefusedError{Message: "refused", Diagnostics: "Error: all of it\n"}
+			refusal := RefusedError{Message: "refused", Diagnostics: "Error: all of it\n"}
+			c.err = &refusal
 			var refused *RefusedError
-			if _, err := call(); !errors.As(err, &refused) || *refused != *c.err.(*RefusedError) {
+			if _, err := call(); !errors.As(err, &refused) || *refused != refusal {
 				t.Errorf("the refusal is %v", err)
 			}
 

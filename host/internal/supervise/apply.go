@@ -347,6 +347,14 @@ func (s *service) dropAsked(done chan<- error) {
 	}
 }
 
+// stopCause says why the service is stopped.
+func (s *service) stopCause() string {
+	if s.dropped && !s.m.closing {
+		return "it was taken out of the configuration"
+	}
+	return "stop was asked"
+}
+
 // dropNext stops each service that is to be dropped and on which nothing that
 // still runs depends.
 func (m *Manager) dropNext() {

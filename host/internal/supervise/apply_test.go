@@ -262,6 +262,11 @@ func TestWhatIsDroppedEndsAgainstTheDependencies(t *testing.T) {
 			t.Errorf("it went %q, want %q", got, want)
 		}
 		w.want("d", Ready)
+		for _, change := range w.changes {
+			if change.Service == ref("a") && change.State == Stopping && !strings.Contains(change.Cause, "configuration") {
+				t.Errorf("a was stopped because %q", change.Cause)
+			}
+		}
 		if states := w.states("a"); states[len(states)-1] != Removed {
 			t.Errorf("the last that is told of it is %v, want that it is removed", states)
 		}

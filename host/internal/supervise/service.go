@@ -89,9 +89,9 @@ func (s *service) stopAsked(done chan<- error) {
 	switch s.state {
 	case Starting:
 		s.abort()
-		s.enter(Stopping, "stop was asked during its start")
+		s.enter(Stopping, s.stopCause()+" during its start")
 	case Ready, Unhealthy:
-		s.end("stop was asked")
+		s.end(s.stopCause())
 	case Stopping:
 		// The one under way is enough.
 	case Failed, Waiting, Backoff:
@@ -103,7 +103,7 @@ func (s *service) stopAsked(done chan<- error) {
 			s.settleDown(s.lost) // it stays as it is, for all to see
 			return
 		}
-		s.stop("stop was asked")
+		s.stop(s.stopCause())
 	case Stopped:
 		s.settleDown(s.lost)
 		if s.dropped && s.lost == nil {
