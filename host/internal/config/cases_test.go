@@ -397,9 +397,8 @@ var badCases = []struct {
 		"what becomes of processes without a host",
 		`@ on_host_exit="leave"|}|service "mcp" "b" {| command=["sh"]| on_host_exit="kep"| orphan_ttl="1m"|}|service "mcp" "c" {| command=["sh"]| on_host_exit="keep"| orphan_ttl="10ms"|}|service "mcp" "d" {| command=["sh"]| on_host_exit="stop"| orphan_ttl="1h"|}`,
 		[]finding{
-			at("3,15-22", `on_host_exit can be "stop" or "keep"`),
+			at("3,15-22", "on_host_exit can be stop or keep"),
 			at("7,15-20", `Did you mean "keep"?`),
-			at("8,13-17", `needs on_host_exit = "keep"`),
 			at("13,13-19", "at least 1s"),
 			at("18,13-17", `needs on_host_exit = "keep"`),
 		},

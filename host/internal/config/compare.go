@@ -72,6 +72,8 @@ var serviceAttributes = []attribute[Service]{
 	{"env", replaces, func(a, b Service) []string { return names(a.Env, b.Env) }},
 	{"inherit", replaces, func(a, b Service) []string { return whether(!slices.Equal(set(a.Inherit), set(b.Inherit))) }},
 	value("port", replaces, func(s Service) int { return s.Port }),
+	value("on_host_exit", replaces, func(s Service) string { return s.OnHostExit }),
+	value("orphan_ttl", replaces, func(s Service) any { return s.OrphanTTL }),
 	{"depends_on", inPlace, func(a, b Service) []string {
 		return whether(!slices.Equal(set(refNames(a.DependsOn)), set(refNames(b.DependsOn))))
 	}},

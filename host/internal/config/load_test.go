@@ -112,7 +112,7 @@ func TestDefaults(t *testing.T) {
 	a := service(t, cfg, "mcp.a")
 	want := Service{
 		Kind: KindMCP, Name: "a", Command: []string{"sh"}, Path: a.Path, Dir: dir, Env: map[string]string{},
-		ReadyTimeout: 10 * time.Second, StopGrace: 10 * time.Second,
+		ReadyTimeout: 10 * time.Second, StopGrace: 10 * time.Second, OnHostExit: HostExitStop,
 		Health: Health{Interval: 10 * time.Second, Timeout: 2 * time.Second, Failures: 3},
 		Restart: Restart{
 			Policy: "always", Delay: 500 * time.Millisecond, Factor: 2, MaxDelay: 30 * time.Second,
@@ -251,6 +251,7 @@ func TestEveryArgumentIsRead(t *testing.T) {
 				Inherit: []string{"PATH", "HOME"}, Port: 8101,
 				DependsOn:    []Ref{{KindAgent, "planner"}, {KindMCP, "db"}},
 				ReadyTimeout: 1500 * time.Millisecond, StopGrace: 0,
+				OnHostExit: HostExitStop,
 				Health: Health{Interval: 5 * time.Second, Timeout: time.Second, Failures: 2},
 				Restart: Restart{
 					Policy: "on-failure", Delay: time.Second, Factor: 1.5, MaxDelay: 20 * time.Second,

@@ -106,7 +106,7 @@ func (d *decoder) onHostExit(s *serviceDecl, attrs hcl.Attributes) {
 	ttl := d.duration(attrs, "orphan_ttl", defaultOrphanTTL, time.Second)
 	s.OnHostExit = onExit.V
 	if s.OnHostExit != HostExitKeep {
-		if ttl.Set {
+		if said := attrs["on_host_exit"] == nil || onExit.Set; ttl.Set && said {
 			d.diags.errorf(ttl.Range, "Attribute without effect",
 				`orphan_ttl: it says how long a process is kept that nobody supervises, so it needs on_host_exit = "keep".`)
 		}
