@@ -475,3 +475,28 @@ func TestAnUpdateIsTakenBeforeAnythingIsDone(t *testing.T) {
 		w.wait(applied)
 	})
 }
+
+func TestNewServicesMayBeListedBeforeTheirDependencies(t *testing.T) {
+	in(t, func(t *testing.T) {
+		w := newWorld(t)
+		w.wait(w.apply(svc("c", "b"), svc("b", "a"), svc("a")))
+		w.want("a", Ready, "b", Ready, "c", Ready)
+	})
+}
+
+func TestAChangeAfterACrashIsNoRetry(t *testing.T) {
+	in(t, func(t *testing.T) {
+		w := newWorld(t, svc("a"))
+		w.startAll()
+		w.let("a", plan{stop: func(ctx context.Context, grace time.Duration) error { return pause(ctx, 5*time.Second) }})
+		w.crash("a")
+		w.want("a", Stopping)
+		w.states("a")
+		applied := w.apply(changed(svc("a"), running("x")))
+		w.wantSteps(applied, "restart a (command)")
+		w.wait(applied)
+		if got, want := w.states("a"), []State{Starting, Ready}; !reflect.DeepEqual(got, want) {
+			t.Errorf("it went through %v, want %v", got, want)
+		}
+	})
+}
