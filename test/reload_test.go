@@ -246,7 +246,7 @@ func TestReloadOfANewBinary(t *testing.T) {
 }
 
 func TestReloadsAtOnceAndWhileTheHostEnds(t *testing.T) {
-	dir := t.TempDir()
+	family := newFamily(t)
 	opts := faultConfig(t, hostOptions{}, fault("f", ""))
 	h := startHost(t, opts)
 	h.waitReady()
@@ -277,8 +277,9 @@ func TestReloadsAtOnceAndWhileTheHostEnds(t *testing.T) {
 	}
 
 	// A service that takes its time keeps the host from ending.
-	h.configure(opts, fault("f", ""), fault("slow", fmt.Sprintf("  env = { FAULT_PIDS = %q, FAULT_GRANDCHILD = \"stubborn\" }\n  stop {\n    grace = \"1h\"\n  }\n", dir)))
+	h.configure(opts, fault("f", ""), fault("slow", fmt.Sprintf("  env = { %s, FAULT_GRANDCHILD = \"stubborn\" }\n  stop {\n    grace = \"1h\"\n  }\n", family.env())))
 	h.reload(0)
+	family.wait("grandchild", 1) // or it dies of the signal
 	h.signal(syscall.SIGTERM)
 	h.waitState("f", "stopped")
 	_, stderr, code = plughost(t, "reload", "--state-dir", h.stateDir)
