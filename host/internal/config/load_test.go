@@ -252,7 +252,7 @@ func TestEveryArgumentIsRead(t *testing.T) {
 				DependsOn:    []Ref{{KindAgent, "planner"}, {KindMCP, "db"}},
 				ReadyTimeout: 1500 * time.Millisecond, StopGrace: 0,
 				OnHostExit: HostExitStop,
-				Health: Health{Interval: 5 * time.Second, Timeout: time.Second, Failures: 2},
+				Health:     Health{Interval: 5 * time.Second, Timeout: time.Second, Failures: 2},
 				Restart: Restart{
 					Policy: "on-failure", Delay: time.Second, Factor: 1.5, MaxDelay: 20 * time.Second,
 					Jitter: 0, ResetAfter: 2 * time.Minute, Limit: 0, Within: time.Hour,

@@ -18,20 +18,29 @@ import (
 // start, fail, hang, end and survive at random. The world checks at every
 // transition that it is allowed and that there is at most one instance; here
 // it is checked that every request gets exactly one answer, that an answer
-// keeps what it says, and that nothing is left at the end.
+// keeps what it says, that nothing is left at the end and that, all worlds taken
+// together, each transition that is allowed was made.
 func TestWhateverHappens(t *testing.T) {
+	seen := make(map[edge]bool)
 	seeds := uint64(300)
 	if testing.Short() {
 		seeds = 30
 	}
 	for seed := range seeds {
 		t.Run(fmt.Sprint(seed), func(t *testing.T) {
-			in(t, func(t *testing.T) { chaos(t, rand.New(rand.NewPCG(seed, 0))) })
+			in(t, func(t *testing.T) { chaos(t, rand.New(rand.NewPCG(seed, 0)), seen) })
 		})
+	}
+	in(t, func(t *testing.T) { failWhileItEnds(t, seen) })
+	in(t, func(t *testing.T) { leaveWhatIsUp(t, seen) })
+	for e := range allEdges() {
+		if !seen[e] && !testing.Short() {
+			t.Errorf("no service ever went from %s to %s", e.from, e.to)
+		}
 	}
 }
 
-func chaos(t *testing.T, random *rand.Rand) {
+func chaos(t *testing.T, random *rand.Rand, seen map[edge]bool) {
 	// Each depends on some of those before it, listed in any order.
 	var services []config.Service
 	var names []string
@@ -45,6 +54,9 @@ func chaos(t *testing.T, random *rand.Rand) {
 		}
 		s.Restart.Policy = []string{config.RestartAlways, config.RestartOnFailure, config.RestartNever}[random.IntN(3)]
 		s.Restart.Limit = random.IntN(4)
+		if random.IntN(3) == 0 {
+			s.Health = config.Health{Interval: time.Second, Timeout: time.Second, Failures: 1 + random.IntN(3)}
+		}
 		names = append(names, name)
 		services = append(services, s)
 	}
@@ -107,6 +119,9 @@ func chaos(t *testing.T, random *rand.Rand) {
 		if s.State != Stopped && s.State != Failed {
 			t.Errorf("%s is %s after StopAll", s.Service, s.State)
 		}
+	}
+	for _, c := range w.changes {
+		seen[edge{c.From, c.State}] = true
 	}
 	w.events()
 	time.Sleep(time.Hour)
@@ -171,6 +186,53 @@ func (w *world) update(random *rand.Rand, services []config.Service) []*request 
 	return requests
 }
 
+// leaveWhatIsUp has services run on without the host.
+func leaveWhatIsUp(t *testing.T, seen map[edge]bool) {
+	unwell := svc("unwell")
+	unwell.Health = config.Health{Interval: time.Second, Timeout: time.Second, Failures: 1000}
+	w := newWorld(t, svc("well"), unwell)
+	w.let("unwell", plan{health: func(context.Context) error { return errors.New("unwell") }})
+	w.startAll()
+	time.Sleep(2 * time.Second)
+	w.want("well", Ready, "unwell", Unhealthy)
+	for _, left := range w.Leave(func(config.Service) bool { return true }) {
+		if _, err := w.instance(left.Name).Stop(t.Context(), 0); err != nil {
+			t.Error(err)
+		}
+	}
+	for _, c := range w.changes {
+		seen[edge{c.From, c.State}] = true
+	}
+}
+
+// failWhileItEnds has a launch fail that is no longer wanted and was not aborted,
+// since another that depends on it is still being stopped. By chance that is
+// rare.
+func failWhileItEnds(t *testing.T, seen map[edge]bool) {
+	w := newWorld(t, svc("a"), svc("b", "a"))
+	w.startAll()
+	w.let("a", plan{launch: func(ctx context.Context) (bool, error) {
+		return false, errors.Join(pause(ctx, time.Minute), errors.New("no"))
+	}})
+	w.let("b", plan{stop: func(context.Context, time.Duration) error {
+		time.Sleep(time.Hour)
+		return nil
+	}})
+	w.crash("a")
+	for w.status("a").State != Starting {
+		time.Sleep(launchTime)
+	}
+	if err := w.StopAll(t.Context()); err != nil {
+		t.Error(err)
+	}
+	for _, c := range w.changes {
+		seen[edge{c.From, c.State}] = true
+	}
+	if !seen[edge{Starting, Stopped}] {
+		t.Errorf("it went through %v", w.states("a"))
+	}
+}
+
 // randomPlan is how instances behave from now on; more often well than not.
 func randomPlan(random *rand.Rand) plan {
 	var p plan
@@ -187,6 +249,9 @@ func randomPlan(random *rand.Rand) plan {
 		}
 	case 3: // something is left of the start
 		p.launch = func(ctx context.Context) (bool, error) { return true, errors.Join(pause(ctx, takes), survivor(1)) }
+	}
+	if random.IntN(4) == 0 {
+		p.health = func(context.Context) error { return errors.New("unwell") }
 	}
 	switch random.IntN(6) {
 	case 0, 1:

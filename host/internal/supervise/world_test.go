@@ -200,17 +200,17 @@ var edges = map[State][]State{
 	Stopped:  {Waiting, Starting, Removed},
 	Waiting:  {Starting, Stopped},
 	Starting: {Ready, Backoff, Failed, Stopped, Stopping},
-	Ready:    {Stopping, Unhealthy},
+	Ready:    {Stopping, Unhealthy, Stopped},
 
-	Unhealthy: {Stopping, Ready},
+	Unhealthy: {Stopping, Ready, Stopped},
 	Stopping:  {Stopped, Waiting, Starting, Backoff, Failed},
 	Backoff:   {Waiting, Starting, Stopped},
 	Failed:    {Waiting, Starting, Stopped, Stopping},
 }
 
 func (w *world) watch(c Change) {
-	left := c.Cause == leftCause && c.State == Stopped && slices.Contains([]State{Ready, Unhealthy}, c.From)
-	if !slices.Contains(edges[c.From], c.State) && !left {
+	left := c.Cause == leftCause
+	if !slices.Contains(edges[c.From], c.State) {
 		w.t.Errorf("%s went from %s to %s", c.Service, c.From, c.State)
 	}
 	if (c.Running != nil) != (c.State == Ready || c.State == Unhealthy) {
