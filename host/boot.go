@@ -44,6 +44,7 @@ type host struct {
 	reclaimer *reclaim.Reclaimer
 	adopted   adoptedInstances
 	journal   *journal
+	news      *news
 	gateway   *gateway.Gateway
 	manager   *supervise.Manager
 	readiness *readiness
@@ -60,6 +61,7 @@ func (h *host) current() *config.Config { return h.now.Load() }
 func newHost(conf *config.Config, inst *installation.Installation, log hclog.Logger, outliveHost bool) (*host, error) {
 	h := &host{conf: conf, inst: inst, log: log, started: time.Now(), readiness: newReadiness(conf.Services)}
 	h.now.Store(conf)
+	h.news = newNews(h.started, log)
 	keys, err := inst.Keys()
 	if err != nil {
 		return nil, err
@@ -71,6 +73,7 @@ func newHost(conf *config.Config, inst *installation.Installation, log hclog.Log
 	}
 	if why != nil {
 		log.Error("the registry could not be read and was moved aside; children are found by their marker", "reason", why, "moved_to", movedTo)
+		h.news.registryMoved(movedTo, why)
 	}
 	h.launcher = &launch.Launcher{
 		Installation: inst,
@@ -85,15 +88,16 @@ func newHost(conf *config.Config, inst *installation.Installation, log hclog.Log
 		Registry:     h.registry,
 		Grace:        h.grace,
 		Live:         h.launcher.Live,
+		Ended:        h.news.orphan,
 		Log:          log,
 	}
-	if h.journal, err = openJournal(inst.Logs(), conf.Services, log); err != nil {
+	if h.journal, err = openJournal(inst.Logs(), conf, log); err != nil {
 		return nil, errors.Join(err, h.registry.Close())
 	}
 	if h.gateway, err = gateway.New(conf.Services, h.readiness.all, version(), log); err != nil {
 		return nil, errors.Join(err, h.journal.close(), h.registry.Close())
 	}
-	h.manager = supervise.New(conf.Services, h.start, h.journal.watch, h.readiness.watch, h.gateway.Watch)
+	h.manager = supervise.New(conf.Services, h.start, h.journal.watch, h.news.watch, h.readiness.watch, h.gateway.Watch)
 	h.manager.LimitStarts(conf.Host.StartLimit)
 	return h, nil
 }
@@ -115,7 +119,9 @@ func (h *host) Instances() ([]registry.Record, error) { return h.registry.All() 
 // Reclaim implements control.Processes. The registry's records are of live
 // instances, so it is the marker that finds the others.
 func (h *host) Reclaim(ctx context.Context) (reclaim.Report, error) {
-	return h.reclaimer.RunMarked(ctx), nil
+	report := h.reclaimer.RunMarked(ctx)
+	h.news.reclaimed(report)
+	return report, nil
 }
 
 // start is how the manager starts a service.
@@ -125,6 +131,7 @@ func (h *host) start(ctx context.Context, service config.Service) (supervise.Ins
 	}
 	if service.Port != 0 {
 		if err := h.reclaimer.FreePort(ctx, service.Port); err != nil {
+			h.news.startRefused(service.Ref(), err)
 			return nil, err
 		}
 	}
@@ -180,6 +187,7 @@ func (h *host) run(ctx, stop, hurry context.Context) (err error) {
 	defer func() {
 		err = errors.Join(err, h.journal.close(), h.registry.Close(), h.inst.RemoveRunDir(), h.inst.Close())
 	}()
+	h.news.started()
 	strays, endStrays := context.WithCancel(context.WithoutCancel(ctx))
 	defer endStrays()
 	if err := h.launcher.Spawner.AdoptStrays(strays); err != nil {
@@ -201,6 +209,8 @@ func (h *host) run(ctx, stop, hurry context.Context) (err error) {
 	api.HandleProcesses(h)
 	reloader := &reloader{host: h, stop: stop}
 	api.HandleConfiguration(reloader)
+	api.HandleEvents(h.news.events)
+	api.HandleLogs(h.journal)
 
 	loop, endLoop := context.WithCancel(context.WithoutCancel(ctx))
 	var running sync.WaitGroup
@@ -214,6 +224,7 @@ func (h *host) run(ctx, stop, hurry context.Context) (err error) {
 	}
 	running.Go(reloader.onHangup)
 	<-stop.Done()
+	h.news.stopping()
 	err = h.shutDown(hurry, web, api, keepsServices(stop))
 	endLoop()
 	running.Wait()
@@ -236,6 +247,7 @@ func (h *host) reclaim(ctx context.Context) error {
 	if err != nil {
 		return fmt.Errorf("cannot reclaim what an earlier host left: %w", err)
 	}
+	h.news.reclaimed(report)
 	for _, s := range report.Stopped {
 		h.log.Info("reclaimed what an earlier host left", "service", serviceOf(s.Identity),
 			"instance", s.Identity.Instance, "pid", s.PID, "others", len(s.Result.Swept), "how", s.Result.How)
@@ -307,6 +319,8 @@ func (h *host) shutDown(hurry context.Context, web *http.Server, api *control.Se
 		err = errors.Join(err, h.stopAdopted(services))
 	}
 	h.gateway.Close()
+	h.news.events.Close()
+	h.journal.endFollowing()
 
 	ending, cancel := context.WithTimeout(context.WithoutCancel(hurry), time.Second)
 	defer cancel()

@@ -1,7 +1,9 @@
 package main
 
 import (
+	"context"
 	"errors"
+	"slices"
 	"sync"
 	"time"
 
@@ -16,23 +18,41 @@ import (
 // journal writes what services say, and what happens to them, to their logs;
 // the latter to the host's log too.
 type journal struct {
-	dir string
-	log hclog.Logger
+	dir    string
+	bounds logs.Options
+	log    hclog.Logger
 
 	mu   sync.Mutex
+	refs []config.Ref // in the order of the configuration
 	logs map[config.Ref]*logs.Log
 }
 
-func openJournal(dir string, services []config.Service, log hclog.Logger) (*journal, error) {
-	j := &journal{dir: dir, log: log, logs: make(map[config.Ref]*logs.Log)}
-	for _, service := range services {
-		l, err := logs.Open(logs.Path(dir, service.Ref().String()))
+func openJournal(dir string, conf *config.Config, log hclog.Logger) (*journal, error) {
+	j := &journal{dir: dir, bounds: logs.Options(conf.Host.Logs), log: log, logs: make(map[config.Ref]*logs.Log)}
+	for _, service := range conf.Services {
+		l, err := j.open(service.Ref())
 		if err != nil {
 			return nil, errors.Join(err, j.close())
 		}
-		j.logs[service.Ref()] = l
+		j.add(service.Ref(), l)
 	}
 	return j, nil
+}
+
+func (j *journal) open(ref config.Ref) (*logs.Log, error) {
+	return logs.Open(logs.Path(j.dir, ref.String()), j.bounds)
+}
+
+func (j *journal) add(ref config.Ref, l *logs.Log) {
+	j.refs = append(j.refs, ref)
+	j.logs[ref] = l
+}
+
+// find returns the log of a service, or nil.
+func (j *journal) find(ref config.Ref) *logs.Log {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	return j.logs[ref]
 }
 
 // configure opens the logs of services that have none yet. A log that cannot be
@@ -45,21 +65,18 @@ func (j *journal) configure(services []config.Service) {
 		if j.logs[ref] != nil {
 			continue
 		}
-		l, err := logs.Open(logs.Path(j.dir, ref.String()))
+		l, err := j.open(ref)
 		if err != nil {
 			j.log.Error("what a service says is lost", "service", ref, "error", err)
 			continue
 		}
-		j.logs[ref] = l
+		j.add(ref, l)
 	}
 }
 
 // append writes to a service's log, if it has one.
 func (j *journal) append(ref config.Ref, entry logs.Entry) {
-	j.mu.Lock()
-	l := j.logs[ref]
-	j.mu.Unlock()
-	if l != nil {
+	if l := j.find(ref); l != nil {
 		l.Append(entry)
 	}
 }
@@ -69,10 +86,12 @@ func (j *journal) forget(ref config.Ref) {
 	j.mu.Lock()
 	l := j.logs[ref]
 	delete(j.logs, ref)
+	j.refs = slices.DeleteFunc(j.refs, func(r config.Ref) bool { return r == ref })
 	j.mu.Unlock()
 	if l == nil {
 		return
 	}
+	l.EndFollowing()
 	if err := l.Close(); err != nil {
 		j.log.Warn("not all that a service said is in its log", "service", ref, "error", err)
 	}
@@ -120,6 +139,48 @@ func (j *journal) watch(change supervise.Change) {
 	})
 	if change.State == supervise.Removed {
 		j.forget(change.Service)
+	}
+}
+
+// ReadLogs implements control.Logs.
+func (j *journal) ReadLogs(ctx context.Context, services []config.Ref, query logs.Query, follow bool, yield func([]logs.Entry) error) error {
+	if len(services) == 0 {
+		j.mu.Lock()
+		services = slices.Clone(j.refs)
+		j.mu.Unlock()
+	}
+	var followed []*logs.Log
+	var paths []string
+	for _, ref := range services {
+		l := j.find(ref)
+		if l == nil {
+			return &supervise.UnknownServiceError{Ref: ref}
+		}
+		followed = append(followed, l)
+		paths = append(paths, logs.Path(j.dir, ref.String()))
+	}
+	if follow {
+		return logs.Follow(ctx, followed, query, yield)
+	}
+	return logs.Read(paths, query, func(entry logs.Entry) error {
+		return errors.Join(ctx.Err(), yield([]logs.Entry{entry}))
+	})
+}
+
+// counts are what was written to the log of a service.
+func (j *journal) counts(ref config.Ref) logs.Counts {
+	if l := j.find(ref); l != nil {
+		return l.Counts()
+	}
+	return logs.Counts{}
+}
+
+// endFollowing ends the requests that follow logs.
+func (j *journal) endFollowing() {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	for _, l := range j.logs {
+		l.EndFollowing()
 	}
 }
 

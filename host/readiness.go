@@ -66,6 +66,7 @@ func (r *readiness) all() bool {
 func (h *host) announce(stop context.Context) {
 	select {
 	case <-h.readiness.ready:
+		h.news.ready()
 	case <-stop.Done():
 		return
 	}

@@ -42,19 +42,28 @@ func newVerbCommand(at *location, verb, short, done string) *cobra.Command {
 // resolve finds the services that a person names: by name, or by kind and name
 // as in agent.assistant.
 func resolve(ctx context.Context, client *control.Client, names []string) ([]config.Ref, error) {
-	status, err := client.Status(ctx)
+	known, err := known(ctx, client)
 	if err != nil {
 		return nil, err
-	}
-	known := make([]config.Ref, len(status.Services))
-	for i, service := range status.Services {
-		known[i] = service.Service
 	}
 	refs := make([]config.Ref, len(names))
 	for i, name := range names {
 		if refs[i], err = find(known, name); err != nil {
 			return nil, err
 		}
+	}
+	return refs, nil
+}
+
+// known are the services of the running host.
+func known(ctx context.Context, client *control.Client) ([]config.Ref, error) {
+	status, err := client.Status(ctx)
+	if err != nil {
+		return nil, err
+	}
+	refs := make([]config.Ref, len(status.Services))
+	for i, service := range status.Services {
+		refs[i] = service.Service
 	}
 	return refs, nil
 }

@@ -315,7 +315,7 @@ func TestLastWordsAreLogged(t *testing.T) {
 // TestFloodIsBounded has a plugin write without end, and another one answer
 // meanwhile.
 func TestFloodIsBounded(t *testing.T) {
-	h := startFaults(t, hostOptions{}, fault("flood", ""), fault("other", ""))
+	h := startFaults(t, hostOptions{hostBlock: "  logs {\n    max_files = 2\n  }\n"}, fault("flood", ""), fault("other", ""))
 	h.waitReady()
 	line := strings.Repeat("x", 1023) + "\n"
 	chunk := []byte(strings.Repeat(line, 64))

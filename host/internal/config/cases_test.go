@@ -476,6 +476,16 @@ var badCases = []struct {
 		[]finding{at("2,14-15", "1 to 10000")},
 	},
 	{
+		"bounds of the logs",
+		`host {| logs {|  max_size=10|  max_files=0| }|}|@}`,
+		[]finding{at("3,12-14", "unit", `"10MiB"`), at("4,13-14", "from 1 to 100")},
+	},
+	{
+		"logs that are too small and bounded twice",
+		`host {| logs {|  max_size="1KiB"| }| logs {| }|}|@}`,
+		[]finding{at("3,12-18", "at least 64KiB"), at("5,2-6", "only one logs block")},
+	},
+	{
 		"gateway on every interface",
 		`host {| listen=":7433"|}`,
 		[]finding{at("2,9-16", "all interfaces", `"127.0.0.1:7433"`)},

@@ -51,6 +51,7 @@ func (c *declarations) config() *Config {
 		ShutdownTimeout: c.host.shutdown.V,
 		LogLevel:        c.host.logLevel.V,
 		StartLimit:      c.host.startLimit.V,
+		Logs:            c.host.logs,
 	}}
 	for _, s := range c.services {
 		cfg.Services = append(cfg.Services, s.Service)

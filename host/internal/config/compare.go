@@ -100,6 +100,8 @@ var hostAttributes = []attribute[Host]{
 	value("listen", replaces, func(h Host) any { return h.Listen }),
 	value("state_dir", replaces, func(h Host) any { return h.StateDir }),
 	value("log_level", inPlace, func(h Host) any { return h.LogLevel }),
+	value("logs.max_size", replaces, func(h Host) any { return h.Logs.MaxSize }),
+	value("logs.max_files", replaces, func(h Host) any { return h.Logs.MaxFiles }),
 	value("start_limit", inPlace, func(h Host) any { return h.StartLimit }),
 	value("shutdown.timeout", inPlace, func(h Host) any { return h.ShutdownTimeout }),
 }

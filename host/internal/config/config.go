@@ -53,6 +53,8 @@ type Host struct {
 
 	// StartLimit is how many services may be starting at once. Default 16.
 	StartLimit int
+	// Logs bounds what the logs of the services take of the disk.
+	Logs Logs
 }
 
 // Kind says what a service is.

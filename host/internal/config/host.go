@@ -18,7 +18,7 @@ const (
 )
 
 var (
-	hostSchema     = blocks(attributes("listen", "state_dir", "log_level", "start_limit"), "shutdown")
+	hostSchema     = blocks(attributes("listen", "state_dir", "log_level", "start_limit"), "shutdown", "logs")
 	shutdownSchema = attributes("timeout")
 )
 
@@ -30,6 +30,7 @@ type hostDecl struct {
 	shutdown   val[time.Duration]
 	logLevel   val[string]
 	startLimit val[int]
+	logs       Logs
 	header     hcl.Range
 }
 
@@ -41,6 +42,7 @@ func defaultHost() *hostDecl {
 		shutdown:   val[time.Duration]{V: defaultShutdownTimeout},
 		logLevel:   val[string]{V: defaultLogLevel},
 		startLimit: val[int]{V: defaultStartLimit},
+		logs:       defaultLogs(),
 	}
 }
 
@@ -56,6 +58,9 @@ func (d *decoder) host(block *hcl.Block) *hostDecl {
 	h.startLimit = d.whole(content.Attributes, "start_limit", defaultStartLimit, 1, 10000)
 	if shutdown := d.single(content, "shutdown"); shutdown != nil {
 		h.shutdown = d.duration(d.attrs(shutdown, shutdownSchema), "timeout", defaultShutdownTimeout, 1)
+	}
+	if logs := d.single(content, "logs"); logs != nil {
+		h.logs = d.logs(logs)
 	}
 	return h
 }

@@ -101,7 +101,10 @@ func TestNumbersKeepTheirDigits(t *testing.T) {
 func TestDefaults(t *testing.T) {
 	cfg, diags := loadText(t, "services.hcl", written(`@}|service "agent" "b" {| command=["sh"]|}`))
 	good(t, cfg, diags)
-	wantHost := Host{Listen: "127.0.0.1:7433", ShutdownTimeout: 30 * time.Second, LogLevel: "info", StartLimit: 16}
+	wantHost := Host{
+		Listen: "127.0.0.1:7433", ShutdownTimeout: 30 * time.Second, LogLevel: "info", StartLimit: 16,
+		Logs: Logs{MaxSize: 10 << 20, MaxFiles: 5},
+	}
 	if cfg.Host != wantHost {
 		t.Errorf("host is %+v, want %+v", cfg.Host, wantHost)
 	}
@@ -139,6 +142,10 @@ host {
   log_level = "debug"
   start_limit = 3
   shutdown { timeout = "1m" }
+  logs {
+    max_size  = "1MiB"
+    max_files = 2
+  }
 }
 service "mcp" "my-clock" {
   command    = ["bin/clock", "--utc"]
@@ -180,7 +187,8 @@ const everythingJSON = `{
   "//": "a comment",
   "host": {
     "listen": "[::1]:7000", "state_dir": "state", "log_level": "debug", "start_limit": 3,
-    "shutdown": {"timeout": "1m"}
+    "shutdown": {"timeout": "1m"},
+    "logs": {"max_size": "1MiB", "max_files": 2}
   },
   "service": {
     "mcp": {
@@ -239,7 +247,7 @@ func TestEveryArgumentIsRead(t *testing.T) {
 			}
 			wantHost := Host{
 				Listen: "[::1]:7000", StateDir: filepath.Join(etc, "state"),
-				ShutdownTimeout: time.Minute, LogLevel: "debug", StartLimit: 3,
+				ShutdownTimeout: time.Minute, LogLevel: "debug", StartLimit: 3, Logs: Logs{MaxSize: 1 << 20, MaxFiles: 2},
 			}
 			if cfg.Host != wantHost {
 				t.Errorf("host is %+v, want %+v", cfg.Host, wantHost)

@@ -44,10 +44,14 @@ func (c *Client) Do(ctx context.Context, ref config.Ref, verb Verb) error {
 	return c.do(ctx, http.MethodPost, "/v1/services/"+url.PathEscape(string(ref.Kind))+"/"+url.PathEscape(ref.Name)+"/"+string(verb), nil)
 }
 
-func (c *Client) do(ctx context.Context, method, path string, answer any) error {
+// open makes a request. The answer is one that says that all is well.
+func (c *Client) open(ctx context.Context, method, path string, header http.Header) (*http.Response, error) {
 	request, err := http.NewRequestWithContext(ctx, method, "http://plughost"+path, nil)
 	if err != nil {
-		return err
+		return nil, err
+	}
+	if header != nil {
+		request.Header = header
 	}
 	response, err := c.http.Do(request)
 	if err != nil {
@@ -55,24 +59,33 @@ func (c *Client) do(ctx context.Context, method, path string, answer any) error 
 		var op *net.OpError
 		switch {
 		case !errors.As(err, &op):
-			return fmt.Errorf("cannot reach the host: %w", err)
+			return nil, fmt.Errorf("cannot reach the host: %w", err)
 		case op.Op == "dial" && (errors.Is(op, fs.ErrNotExist) || errors.Is(op, connRefused)):
-			return fmt.Errorf("%w (%w)", ErrNoHost, op.Err)
+			return nil, fmt.Errorf("%w (%w)", ErrNoHost, op.Err)
 		default:
-			return fmt.Errorf("cannot reach the host: %w", op)
+			return nil, fmt.Errorf("cannot reach the host: %w", op)
 		}
+	}
+	if response.StatusCode/100 == 2 {
+		return response, nil
 	}
 	defer response.Body.Close()
-	if response.StatusCode/100 != 2 {
-		var message Error
-		if err := json.NewDecoder(response.Body).Decode(&message); err != nil || message.Message == "" {
-			return fmt.Errorf("the host answered %s", response.Status)
-		}
-		if message.Diagnostics != "" {
-			return &RefusedError{Message: message.Message, Diagnostics: message.Diagnostics}
-		}
-		return errors.New(message.Message)
+	var message Error
+	if err := json.NewDecoder(response.Body).Decode(&message); err != nil || message.Message == "" {
+		return nil, fmt.Errorf("the host answered %s", response.Status)
 	}
+	if message.Diagnostics != "" {
+		return nil, &RefusedError{Message: message.Message, Diagnostics: message.Diagnostics}
+	}
+	return nil, errors.New(message.Message)
+}
+
+func (c *Client) do(ctx context.Context, method, path string, answer any) error {
+	response, err := c.open(ctx, method, path, nil)
+	if err != nil {
+		return err
+	}
+	defer response.Body.Close()
 	if answer == nil {
 		_, err := io.Copy(io.Discard, response.Body)
 		return err

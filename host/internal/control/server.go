@@ -70,6 +70,14 @@ func NewServer(services Services, status func() Status) *Server {
 	return &Server{http: http.Server{Handler: mux, ReadHeaderTimeout: 10 * time.Second}}
 }
 
+// handle adds an endpoint.
+func (s *Server) handle(pattern string, handler http.HandlerFunc) {
+	mux := http.NewServeMux()
+	mux.Handle("/", s.http.Handler)
+	mux.HandleFunc(pattern, handler)
+	s.http.Handler = mux
+}
+
 // Serve answers requests until Close.
 func (s *Server) Serve(l net.Listener) error {
 	if err := s.http.Serve(l); !errors.Is(err, http.ErrServerClosed) {

@@ -100,17 +100,21 @@ func isTime(text string) bool {
 	return err == nil
 }
 
-// Format writes an entry as one line for people. Control characters, which
-// could steer a terminal, and those that change the direction of what is
+// Format writes an entry as one line for people. Its service comes first, as
+// wide as the widest of those that are shown, in a colour of its own unless
+// color is zero: an SGR parameter such as 36 for cyan. Control characters,
+// which could steer a terminal, and those that change the direction of what is
 // written around them are shown escaped.
-func (e Entry) Format() string {
+func (e Entry) Format(width, color int) string {
 	var b strings.Builder
-	fmt.Fprintf(&b, "%s %-5s %s", e.Time.Local().Format("2006-01-02 15:04:05.000"),
-		Printable(strings.ToUpper(e.Level)), Printable(e.Service))
-	if e.Stream == StreamHost {
-		b.WriteString(" (host)")
+	prefix := fmt.Sprintf("%-*s |", width, Printable(e.Service))
+	if color != 0 {
+		prefix = fmt.Sprintf("\x1b[%dm%s\x1b[0m", color, prefix)
 	}
-	b.WriteString(": ")
+	fmt.Fprintf(&b, "%s %s %-5s ", prefix, e.Time.Local().Format("2006-01-02 15:04:05.000"), Printable(strings.ToUpper(e.Level)))
+	if e.Stream == StreamHost {
+		b.WriteString("(host) ")
+	}
 	b.WriteString(Printable(e.Message))
 	for _, name := range slices.Sorted(maps.Keys(e.Fields)) {
 		fmt.Fprintf(&b, " %s=%s", Printable(name), Printable(fieldText(e.Fields[name])))
@@ -156,4 +160,14 @@ func Printable(text string) string {
 // further ends of lines and marks of the direction of writing.
 func steers(r rune) bool {
 	return r != '\t' && unicode.IsControl(r) || unicode.In(r, unicode.Zl, unicode.Zp, unicode.Bidi_Control)
+}
+
+func parseEntry(line []byte) (entry Entry, ok bool) {
+	decoder := json.NewDecoder(bytes.NewReader(line))
+	decoder.UseNumber() // fields stay as they were written
+	if decoder.Decode(&entry) != nil {
+		return Entry{}, false
+	}
+	_, err := decoder.Token()
+	return entry, err == io.EOF && !entry.Time.IsZero()
 }

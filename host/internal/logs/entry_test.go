@@ -128,43 +128,43 @@ func TestFormat(t *testing.T) {
 		{
 			"text",
 			Entry{Time: at, Service: "mcp.clock", Stream: "stderr", Message: "hello"},
-			"2024-01-02 15:04:05.067       mcp.clock: hello",
+			"mcp.clock | 2024-01-02 15:04:05.067       hello",
 		},
 		{
 			"the host's",
 			Entry{Time: at, Service: "mcp.clock", Stream: StreamHost, Level: "info", Message: "ready"},
-			"2024-01-02 15:04:05.067 INFO  mcp.clock (host): ready",
+			"mcp.clock | 2024-01-02 15:04:05.067 INFO  (host) ready",
 		},
 		{"fields, in order", Entry{Time: at, Service: "a", Level: "error", Message: "m", Fields: fields{
 			"z": json.Number("1.50"), "b": "two words", "a": "one", "c": []any{"x", json.Number("1")}, "q": `"`, "empty": nil,
-		}}, `2024-01-02 15:04:05.067 ERROR a: m a=one b="two words" c=["x",1] empty=null q="\"" z=1.50`},
+		}}, `a | 2024-01-02 15:04:05.067 ERROR m a=one b="two words" c=["x",1] empty=null q="\"" z=1.50`},
 		{
 			"no escapes for a browser",
 			Entry{Time: at, Service: "a", Message: "<m>", Fields: fields{"f": "a <b> & c"}},
-			`2024-01-02 15:04:05.067       a: <m> f="a <b> & c"`,
+			`a | 2024-01-02 15:04:05.067       <m> f="a <b> & c"`,
 		},
 		{"control characters", Entry{Time: at, Service: "a\x1b", Level: "\x07", Message: "a\x1b[2J\nb\rc\x00\x7f\u009b\td", Fields: fields{
 			"k\n": "v\x1b", "s": "x \x1b y",
-		}}, `2024-01-02 15:04:05.067 \x07  a\x1b: a\x1b[2J\x0ab\x0dc\x00\x7f\x9b` + "\td" + ` k\x0a=v\x1b s="x \u001b y"`},
+		}}, `a\x1b | 2024-01-02 15:04:05.067 \x07  a\x1b[2J\x0ab\x0dc\x00\x7f\x9b` + "\td" + ` k\x0a=v\x1b s="x \u001b y"`},
 		{
 			"ends of lines and directions of Unicode",
 			Entry{Time: at, Service: "a", Message: "a\u2028b\u202ec"},
-			`2024-01-02 15:04:05.067       a: a\u2028b\u202ec`,
+			`a | 2024-01-02 15:04:05.067       a\u2028b\u202ec`,
 		},
 		{
 			"bytes that are no text",
 			Entry{Time: at, Service: "a", Message: "a\x9b31mb"},
-			"2024-01-02 15:04:05.067       a: a\uFFFD31mb",
+			"a | 2024-01-02 15:04:05.067       a\uFFFD31mb",
 		},
 		{
 			"other scripts",
 			Entry{Time: at, Service: "a", Message: "grüße 世界 👩‍💻"},
-			"2024-01-02 15:04:05.067       a: grüße 世界 👩‍💻",
+			"a | 2024-01-02 15:04:05.067       grüße 世界 👩‍💻",
 		},
 	}
 	for _, test := range tests {
 		t.Run(test.name, func(t *testing.T) {
-			if got := test.entry.Format(); got != test.want {
+			if got := test.entry.Format(0, 0); got != test.want {
 				t.Errorf("got  %q\nwant %q", got, test.want)
 			}
 		})
@@ -190,7 +190,7 @@ func FuzzParse(f *testing.F) {
 			t.Errorf("all of %q is lost", line)
 		}
 		entry := Entry{Time: time.Unix(1e9, 0).UTC(), Service: "mcp.a", Stream: "stdout", Level: level, Message: message, Fields: fields}
-		if text := entry.Format(); strings.ContainsFunc(text, func(r rune) bool { return r != '\t' && unicode.IsControl(r) }) || !utf8.ValidString(text) {
+		if text := entry.Format(0, 0); strings.ContainsFunc(text, func(r rune) bool { return r != '\t' && unicode.IsControl(r) }) || !utf8.ValidString(text) {
 			t.Errorf("the line for people is %q", text)
 		}
 		// What is written is one line, and is read as it was.

@@ -1,30 +1,44 @@
 package logs
 
 import (
-	"bytes"
 	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
 	"io/fs"
 	"os"
 	"path/filepath"
-	"slices"
+	"strconv"
+	"strings"
 	"sync"
 )
 
 // StreamHost is the stream of what the host itself says of a service.
 const StreamHost = "host"
 
-// maxFileBytes bounds each of a service's two files: the one that is written
-// and the one before it.
-const maxFileBytes int64 = 10 << 20
+// Bounds of a log for which nothing else is said.
+const (
+	DefaultMaxSize  int64 = 10 << 20
+	DefaultMaxFiles       = 5
+)
+
+// Options bound what a log takes of the disk.
+type Options struct {
+	// MaxSize is how many bytes a file may have before the next one is begun.
+	// An entry that is longer than that has a file of its own. 0 means
+	// DefaultMaxSize.
+	MaxSize int64
+	// MaxFiles is how many files are kept, with the one that is written. Those
+	// before it have the same path with .1, .2 and so on behind it, the last
+	// one being the oldest. 0 means DefaultMaxFiles.
+	MaxFiles int
+}
 
 // Log is a service's log, open for writing. Its methods may be called
 // concurrently.
 type Log struct {
-	path string
-	max  int64 // bytes of a file
+	path     string
+	max      int64 // bytes of a file
+	maxFiles int
 
 	mu     sync.Mutex
 	file   *os.File
@@ -33,6 +47,21 @@ type Log struct {
 	torn   bool // the last line has no end
 	closed bool
 	err    error // of the last write that failed; told by Close
+	counts Counts
+	unsaid uint64 // lost entries of which the log does not tell yet
+
+	number    int     // of the file at path: how many were begun before it
+	begins    []int64 // counts.Lines at the beginning of each file, the newest first; those of before Open are not known
+	unfollow  bool
+	followers map[chan<- struct{}]int
+}
+
+// Counts say what was written since the log was opened.
+type Counts struct {
+	// Lines and Bytes are those of the entries in the log's files.
+	Lines, Bytes uint64
+	// Lost is how many entries could not be written.
+	Lost uint64
 }
 
 // Path is where the log of a service lies in the directory of the logs.
@@ -41,13 +70,67 @@ func Path(dir, service string) string {
 	return filepath.Join(dir, service+".jsonl")
 }
 
-// Open opens a log to append to it.
-func Open(path string) (*Log, error) {
-	l := &Log{path: path, max: maxFileBytes}
-	if err := l.open(); err != nil {
-		return nil, fmt.Errorf("cannot open the log: %w", err)
+// rotated is the path of the n-th file before the one at path.
+func rotated(path string, n int) string {
+	if n == 0 {
+		return path
+	}
+	return path + "." + strconv.Itoa(n)
+}
+
+// oldest is the highest n of which there is a rotated(path, n).
+func oldest(path string) (int, error) {
+	entries, err := os.ReadDir(filepath.Dir(path))
+	if err != nil {
+		return 0, err
+	}
+	last := 0
+	for _, entry := range entries {
+		suffix, ok := strings.CutPrefix(entry.Name(), filepath.Base(path)+".")
+		if n, err := strconv.Atoi(suffix); ok && err == nil && rotated(path, n) == path+"."+suffix {
+			last = max(last, n)
+		}
+	}
+	return last, nil
+}
+
+// Open opens a log to append to it. Files beyond those that the options allow
+// are removed.
+func Open(path string, opts Options) (*Log, error) {
+	l := &Log{path: path, max: opts.MaxSize, maxFiles: opts.MaxFiles, followers: make(map[chan<- struct{}]int)}
+	if l.max == 0 {
+		l.max = DefaultMaxSize
+	}
+	if l.maxFiles == 0 {
+		l.maxFiles = DefaultMaxFiles
+	}
+	if err := errors.Join(l.removeSurplus(), l.open()); err != nil {
+		return nil, fmt.Errorf("cannot open the log: %w", errors.Join(err, l.closeFile()))
 	}
 	return l, nil
+}
+
+func (l *Log) removeSurplus() error {
+	last, err := oldest(l.path)
+	if err != nil {
+		return err
+	}
+	for n := l.maxFiles; n <= last; n++ {
+		if err := os.Remove(rotated(l.path, n)); err != nil && !errors.Is(err, fs.ErrNotExist) {
+			return err
+		}
+	}
+	return nil
+}
+
+// service is the service whose log it is.
+func (l *Log) service() string { return strings.TrimSuffix(filepath.Base(l.path), ".jsonl") }
+
+// Counts returns what was written since the log was opened.
+func (l *Log) Counts() Counts {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.counts
 }
 
 func (l *Log) open() error {
@@ -95,21 +178,55 @@ func (l *Log) current() bool {
 
 // Append writes an entry. A log that cannot be written (the disk is full) must
 // not stop the service, so lines are lost then, and Append tries again with the
-// next; Close returns the last error. After Close it does nothing.
+// next; the log says how many were lost as soon as it can, and Close returns
+// the last error. After Close it does nothing.
 func (l *Log) Append(entry Entry) {
-	line, err := json.Marshal(entry)
-	if err != nil {
-		return // only a field of a type that JSON does not have
-	}
-	line = append(line, '\n')
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if l.closed {
 		return
 	}
-	if err := l.write(line); err != nil {
-		l.err = err
+	if l.unsaid > 0 {
+		note := Entry{
+			Time: entry.Time, Service: entry.Service, Stream: StreamHost, Level: "warn",
+			Message: fmt.Sprintf("%s before this one could not be logged: %v", lines(l.unsaid), l.err),
+		}
+		if l.append(note) == nil {
+			l.unsaid = 0
+		}
 	}
+	if err := l.append(entry); err != nil {
+		l.err = err
+		l.counts.Lost++
+		l.unsaid++
+	}
+	for wake := range l.followers {
+		select {
+		case wake <- struct{}{}:
+		default: // it has not looked since the last time
+		}
+	}
+}
+
+func (l *Log) append(entry Entry) error {
+	line, err := json.Marshal(entry)
+	if err != nil {
+		return err // only for a field of a type that JSON does not have
+	}
+	line = append(line, '\n')
+	if err := l.write(line); err != nil {
+		return err
+	}
+	l.counts.Lines++
+	l.counts.Bytes += uint64(len(line))
+	return nil
+}
+
+func lines[T uint64 | int64](n T) string {
+	if n == 1 {
+		return "1 line"
+	}
+	return fmt.Sprintf("%d lines", n)
 }
 
 func (l *Log) write(line []byte) error {
@@ -134,87 +251,45 @@ func (l *Log) write(line []byte) error {
 	return err
 }
 
+// rotate begins the next file.
 func (l *Log) rotate() error {
 	closeErr := l.closeFile()
-	if err := os.Rename(l.path, previous(l.path)); err != nil {
+	if err := l.shift(); err != nil {
 		return err
 	}
+	l.number++
+	l.begins = append([]int64{int64(l.counts.Lines)}, l.begins...)
+	l.begins = l.begins[:min(len(l.begins), l.maxFiles)]
 	return errors.Join(closeErr, l.open())
 }
 
-// previous is the path of the file before the one at path.
-func previous(path string) string { return path + ".1" }
+// shift moves every file one on, the oldest first, so that none takes the
+// place of another, save that of the oldest. Should it end half way, the next
+// shift goes on where there is room.
+func (l *Log) shift() error {
+	if l.maxFiles == 1 {
+		return os.Remove(l.path)
+	}
+	room := 1
+	for room < l.maxFiles-1 {
+		if _, err := os.Lstat(rotated(l.path, room)); errors.Is(err, fs.ErrNotExist) {
+			break
+		}
+		room++
+	}
+	for n := room; n > 0; n-- {
+		if err := os.Rename(rotated(l.path, n-1), rotated(l.path, n)); err != nil {
+			return err
+		}
+	}
+	return nil
+}
 
 // Close closes the log.
 func (l *Log) Close() error {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.closed = true
+	l.endFollowing()
 	return errors.Join(l.err, l.closeFile())
-}
-
-// Read calls yield with each entry of a service's log, oldest first, until it
-// returns false. A line that is no entry, such as one cut by a crash, is
-// skipped. A log that is not there has no entries.
-func Read(path string, yield func(Entry) bool) error {
-	// Both files are opened before one is read, the newer one first, so that a
-	// rotation meanwhile takes nothing away.
-	var files []*os.File
-	defer func() {
-		for _, file := range files {
-			_ = file.Close()
-		}
-	}()
-	for _, name := range []string{path, previous(path)} {
-		file, err := os.Open(name)
-		if errors.Is(err, fs.ErrNotExist) {
-			continue
-		}
-		if err != nil {
-			return fmt.Errorf("cannot read the log: %w", err)
-		}
-		files = append(files, file)
-	}
-	for i, file := range slices.Backward(files) {
-		if i > 0 && same(file, files[0]) {
-			continue
-		}
-		more, err := readFile(file, yield)
-		if err != nil {
-			return fmt.Errorf("cannot read the log: %w", err)
-		}
-		if !more {
-			return nil
-		}
-	}
-	return nil
-}
-
-func same(a, b *os.File) bool {
-	infoA, errA := a.Stat()
-	infoB, errB := b.Stat()
-	return errA == nil && errB == nil && os.SameFile(infoA, infoB)
-}
-
-func readFile(file *os.File, yield func(Entry) bool) (more bool, err error) {
-	content, err := io.ReadAll(file)
-	if err != nil {
-		return false, err
-	}
-	for line := range bytes.Lines(content) {
-		if entry, ok := parseEntry(line); ok && !yield(entry) {
-			return false, nil
-		}
-	}
-	return true, nil
-}
-
-func parseEntry(line []byte) (entry Entry, ok bool) {
-	decoder := json.NewDecoder(bytes.NewReader(line))
-	decoder.UseNumber() // fields stay as they were written
-	if decoder.Decode(&entry) != nil {
-		return Entry{}, false
-	}
-	_, err := decoder.Token()
-	return entry, err == io.EOF && !entry.Time.IsZero()
 }

@@ -2,6 +2,7 @@ package logs
 
 import (
 	"encoding/json"
+	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -19,7 +20,7 @@ func newPath(t *testing.T) string { return Path(t.TempDir(), "mcp.clock") }
 
 func mustOpen(t *testing.T, path string) *Log {
 	t.Helper()
-	l, err := Open(path)
+	l, err := Open(path, Options{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -42,9 +43,9 @@ func entry(message string) Entry {
 func messages(t *testing.T, path string) []string {
 	t.Helper()
 	var all []string
-	err := Read(path, func(e Entry) bool {
+	err := Read([]string{path}, Everything(), func(e Entry) error {
 		all = append(all, e.Message)
-		return true
+		return nil
 	})
 	if err != nil {
 		t.Fatal(err)
@@ -56,6 +57,15 @@ func wantMessages(t *testing.T, path string, want ...string) {
 	t.Helper()
 	if got := messages(t, path); !slices.Equal(got, want) {
 		t.Errorf("the log says %q, want %q", got, want)
+	}
+}
+
+// wantLostAndAfter checks that a line was lost, and that the log says so.
+func wantLostAndAfter(t *testing.T, path string) {
+	t.Helper()
+	got := messages(t, path)
+	if len(got) != 2 || !strings.HasPrefix(got[0], "1 line before this one could not be logged: ") || got[1] != "after" {
+		t.Errorf("the log says %q", got)
 	}
 }
 
@@ -71,9 +81,9 @@ func TestWhatIsAppendedIsRead(t *testing.T) {
 	l := mustOpen(t, path)
 	l.Append(want)
 	var got []Entry
-	err := Read(path, func(e Entry) bool {
+	err := Read([]string{path}, Everything(), func(e Entry) error {
 		got = append(got, e)
-		return true
+		return nil
 	})
 	if err != nil || !reflect.DeepEqual(got, []Entry{want}) {
 		t.Errorf("got %#v, %v\nwant %#v", got, err, want)
@@ -96,7 +106,9 @@ func TestReadStopsWhenItIsTold(t *testing.T) {
 		l.Append(entry(strconv.Itoa(i)))
 	}
 	var n int
-	if err := Read(path, func(Entry) bool { n++; return false }); err != nil || n != 1 {
+	enough := errors.New("enough")
+	err := Read([]string{path}, Everything(), func(Entry) error { n++; return enough })
+	if !errors.Is(err, enough) || n != 1 {
 		t.Errorf("%d entries, %v; want one", n, err)
 	}
 }
@@ -108,10 +120,10 @@ func TestALogThatCannotBeReadIsAnError(t *testing.T) {
 	if err := os.Mkdir(path, 0o700); err != nil {
 		t.Fatal(err)
 	}
-	if err := Read(path, nil); err == nil || !strings.Contains(err.Error(), "cannot read the log") {
+	if err := Read([]string{path}, Everything(), nil); err == nil || !strings.Contains(err.Error(), "cannot read the log") {
 		t.Errorf("the error is %v", err)
 	}
-	if _, err := Open(path); err == nil || !strings.Contains(err.Error(), "cannot open the log") {
+	if _, err := Open(path, Options{}); err == nil || !strings.Contains(err.Error(), "cannot open the log") {
 		t.Errorf("the error is %v", err)
 	}
 }
@@ -119,7 +131,7 @@ func TestALogThatCannotBeReadIsAnError(t *testing.T) {
 func TestRotationKeepsTheOrderAndTheBounds(t *testing.T) {
 	path := newPath(t)
 	l := mustOpen(t, path)
-	l.max = 1000
+	l.max, l.maxFiles = 1000, 3
 	var all []string
 	for i := range 100 {
 		message := strconv.Itoa(i)
@@ -130,21 +142,23 @@ func TestRotationKeepsTheOrderAndTheBounds(t *testing.T) {
 			t.Fatalf("after %s it says %q", message, got)
 		}
 	}
-	for _, name := range []string{path, previous(path)} {
+	for _, name := range []string{path, rotated(path, 1), rotated(path, 2)} {
 		if info, err := os.Stat(name); err != nil || info.Size() > l.max || info.Size() < l.max/3 && name != path {
 			t.Errorf("%s: %d bytes, %v", name, info.Size(), err)
 		}
 	}
 	entries, err := os.ReadDir(filepath.Dir(path))
-	if err != nil || len(entries) != 2 {
-		t.Errorf("there are %v, %v; want two files", entries, err)
+	if err != nil || len(entries) != 3 {
+		t.Errorf("there are %v, %v; want three files", entries, err)
 	}
 
 	// One that is longer than a file is kept whole, too.
 	long := strings.Repeat("x", 2000)
 	l.Append(entry(long))
+	l.Append(entry("next"))
+	l.max = 10
 	l.Append(entry("last"))
-	wantMessages(t, path, long, "last")
+	wantMessages(t, path, long, "next", "last")
 	mustClose(t, l)
 }
 
@@ -153,7 +167,7 @@ func TestAReaderDuringARotationMissesNothing(t *testing.T) {
 	path := newPath(t)
 	l := mustOpen(t, path)
 	l.Append(entry("one"))
-	if err := os.Link(path, previous(path)); err != nil {
+	if err := os.Link(path, rotated(path, 1)); err != nil {
 		t.Fatal(err)
 	}
 	wantMessages(t, path, "one")
@@ -198,7 +212,7 @@ func TestALogThatIsTakenAwayIsMadeAnew(t *testing.T) {
 			t.Fatal(err)
 		}
 		l.Append(entry("after"))
-		wantMessages(t, path, "after")
+		wantLostAndAfter(t, path)
 		if err := l.Close(); err == nil || !strings.Contains(err.Error(), path) {
 			t.Errorf("nobody is told that a line was lost: %v", err)
 		}
@@ -230,17 +244,20 @@ func TestALogThatIsTakenAwayIsMadeAnew(t *testing.T) {
 func TestARotationThatFailsLosesOnlyWhileItDoes(t *testing.T) {
 	path := newPath(t)
 	l := mustOpen(t, path)
-	l.max = 100
+	l.max, l.maxFiles = 100, 2
 	l.Append(entry("one"))
-	if err := os.MkdirAll(filepath.Join(previous(path), "x"), 0o700); err != nil {
+	if err := os.MkdirAll(filepath.Join(rotated(path, 1), "x"), 0o700); err != nil {
 		t.Fatal(err)
 	}
 	l.Append(entry("lost"))
-	if err := os.RemoveAll(previous(path)); err != nil {
+	if err := os.RemoveAll(rotated(path, 1)); err != nil {
 		t.Fatal(err)
 	}
+	l.max = 1000
 	l.Append(entry("two"))
-	wantMessages(t, path, "one", "two")
+	if got := messages(t, path); len(got) != 3 || got[0] != "one" || !strings.HasPrefix(got[1], "1 line before this one could not be logged") || got[2] != "two" {
+		t.Errorf("the log says %q", got)
+	}
 	if err := l.Close(); err == nil {
 		t.Error("nobody is told that a line was lost")
 	}
@@ -270,7 +287,10 @@ func TestAFullDiskLosesLinesAndNothingElse(t *testing.T) {
 		t.Fatal(err)
 	}
 	l.Append(entry("after"))
-	wantMessages(t, path, "after")
+	wantLostAndAfter(t, path)
+	if counts := l.Counts(); counts.Lost != 1 || counts.Lines != 2 {
+		t.Errorf("it counts %+v", counts)
+	}
 	if err := l.Close(); err == nil || !strings.Contains(err.Error(), "no space left") {
 		t.Errorf("the error is %v", err)
 	}
@@ -290,7 +310,7 @@ func TestManyWritersGiveWholeLines(t *testing.T) {
 	}
 	writers.Go(func() {
 		for range 20 {
-			if err := Read(path, func(Entry) bool { return true }); err != nil {
+			if err := Read([]string{path}, Everything(), func(Entry) error { return nil }); err != nil {
 				t.Error(err)
 			}
 		}

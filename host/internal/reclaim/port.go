@@ -103,8 +103,12 @@ func (r *Reclaimer) endLeftover(ctx context.Context, h *Holder) (bool, error) {
 		return false, nil
 	}
 	r.Log.Warn("port is held by a leftover of this installation: ending it", "port", h.Addr.Port(), "pid", h.PID, "service", h.Service)
-	if _, err := probes.Sweep(ctx, probes.Filter{Instance: id.Instance}, r.Grace(id.Kind, id.Service)); err != nil {
+	result, err := probes.Sweep(ctx, probes.Filter{Instance: id.Instance}, r.Grace(id.Kind, id.Service))
+	if err != nil {
 		return false, fmt.Errorf("cannot end the leftover that holds port %d: %w", h.Addr.Port(), err)
+	}
+	if r.Ended != nil {
+		r.Ended(Stopped{Identity: id, Result: result})
 	}
 	return true, nil
 }

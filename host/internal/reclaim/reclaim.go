@@ -33,7 +33,9 @@ type Reclaimer struct {
 	Grace func(kind marker.Kind, service string) time.Duration
 	// Live reports whether an instance is one that this host runs.
 	Live func(instance string) bool
-	Log  hclog.Logger
+	// Ended, unless it is nil, is told of each leftover that FreePort ended.
+	Ended func(Stopped)
+	Log   hclog.Logger
 }
 
 // Report says what was found.
