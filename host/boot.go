@@ -99,6 +99,8 @@ func newHost(conf *config.Config, inst *installation.Installation, log hclog.Log
 	}
 	h.manager = supervise.New(conf.Services, h.start, h.journal.watch, h.news.watch, h.readiness.watch, h.gateway.Watch)
 	h.manager.LimitStarts(conf.Host.StartLimit)
+	h.news.metrics.Observe(h.manager.Statuses, h.journal.counts)
+	h.gateway.Metrics = h.news.metrics.Handler()
 	return h, nil
 }
 

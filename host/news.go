@@ -10,6 +10,7 @@ import (
 
 	"github.com/plughost/plughost/host/internal/config"
 	"github.com/plughost/plughost/host/internal/events"
+	"github.com/plughost/plughost/host/internal/metrics"
 	"github.com/plughost/plughost/host/internal/reclaim"
 	"github.com/plughost/plughost/host/internal/supervise"
 	"github.com/plughost/plughost/shared/marker"
@@ -20,18 +21,25 @@ const keptEvents = 1024
 
 // news is how a host tells others than its logs what happens.
 type news struct {
-	log    hclog.Logger
-	events *events.Hub
+	log     hclog.Logger
+	events  *events.Hub
+	metrics *metrics.Metrics
 }
 
 func newNews(started time.Time, log hclog.Logger) *news {
-	return &news{log: log, events: events.NewHub(started, keptEvents)}
+	return &news{log: log, events: events.NewHub(started, keptEvents), metrics: metrics.New(version())}
 }
 
 // watch tells of a transition.
-func (n *news) watch(change supervise.Change) { n.tell(events.Transition(change)) }
+func (n *news) watch(change supervise.Change) {
+	n.metrics.Watch(change)
+	n.tell(events.Transition(change))
+}
 
-func (n *news) tell(event events.Event) { n.events.Publish(event) }
+func (n *news) tell(event events.Event) {
+	n.metrics.Count(event)
+	n.events.Publish(event)
+}
 
 func (n *news) started() {
 	n.log.Info("the host has started", "version", version(), "pid", os.Getpid())
@@ -101,6 +109,7 @@ func (n *news) startRefused(service config.Ref, err error) {
 	if !errors.As(err, &held) {
 		return
 	}
+	n.metrics.PortHeld(service)
 	event := events.Event{Type: events.PortHeld, Service: service.String(), Port: held.Port, Cause: held.Error()}
 	if len(held.Holders) > 0 {
 		event.PID = held.Holders[0].PID

@@ -33,9 +33,9 @@ func readEvents(t *testing.T, printed string) []event {
 	return all
 }
 
-// TestEventsTellWhatHappens has a host find an orphan, a damaged
+// TestEventsAndMetricsTellWhatHappens has a host find an orphan, a damaged
 // registry and a stranger on a port, and then go through its life.
-func TestEventsTellWhatHappens(t *testing.T) {
+func TestEventsAndMetricsTellWhatHappens(t *testing.T) {
 	port := freePorts(t, 1)[0]
 	f, held := fault("f", ""), fault("held", fmt.Sprintf("\n  port = %d\n  restart {\n    policy = \"never\"\n  }\n", port))
 	first := startHost(t, faultConfig(t, hostOptions{stateDir: newStateDir(t), outliveHost: true}, f))
@@ -88,6 +88,23 @@ func TestEventsTellWhatHappens(t *testing.T) {
 	}
 	if !alive(stranger.Process.Pid) {
 		t.Error("the stranger is gone")
+	}
+
+	_, metrics := get(t, h.base+"/metrics")
+	for _, want := range []string{
+		"plughost_orphans_reclaimed_total 1",
+		`plughost_service_state{kind="mcp",service="f",state="ready"} 1`,
+		`plughost_service_state{kind="mcp",service="held",state="failed"} 1`,
+		`plughost_service_transitions_total{kind="mcp",service="f",state="ready"} 1`,
+		`plughost_service_start_duration_seconds_count{kind="mcp",service="f"} 1`,
+		`plughost_service_port_held_total{kind="mcp",service="held"} 1`,
+		`plughost_service_log_lines_lost_total{kind="mcp",service="f"} 0`,
+		"process_start_time_seconds ",
+		"go_goroutines ",
+	} {
+		if !strings.Contains(metrics, want) {
+			t.Errorf("the metrics do not say %s", want)
+		}
 	}
 
 	plughost(t, "restart", "f", "--state-dir", h.stateDir)

@@ -47,6 +47,10 @@ type Gateway struct {
 	services []*upstream  // in the order of the configuration, those that leave last
 	agents   []*agent
 
+	// Metrics, unless it is nil, answers GET /metrics. It is set before Handler
+	// is called.
+	Metrics http.Handler
+
 	joined  *view
 	ready   func() bool
 	version string
@@ -126,6 +130,9 @@ func (g *Gateway) Handler() http.Handler {
 		}
 		fmt.Fprintln(w, "ok")
 	})
+	if g.Metrics != nil {
+		mux.Handle("GET /metrics", g.Metrics)
+	}
 	mux.Handle("/mcp", g.joined.handler())
 	mux.HandleFunc("/mcp/{service}", func(w http.ResponseWriter, r *http.Request) {
 		if u := g.service(r.PathValue("service")); u != nil {

@@ -62,6 +62,37 @@ func TestEndpoints(t *testing.T) {
 	}
 }
 
+// Metrics are guarded as all else is.
+func TestMetrics(t *testing.T) {
+	g, err := New(nil, func() bool { return true }, "test", hclog.NewNullLogger())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer g.Close()
+	g.Metrics = http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { _, _ = io.WriteString(w, "some_metric 1\n") })
+	tests := []struct {
+		name, method, host, origin string
+		want                       int
+	}{
+		{"a program", "GET", "127.0.0.1:7433", "", 200},
+		{"a page of this machine", "GET", "localhost", "http://localhost:9090", 200},
+		{"a foreign host", "GET", "evil.example", "", 403},
+		{"a foreign origin", "GET", "localhost", "https://evil.example", 403},
+		{"another method", "POST", "localhost", "", 405},
+	}
+	for _, test := range tests {
+		w, r := httptest.NewRecorder(), httptest.NewRequest(test.method, "/metrics", nil)
+		r.Host = test.host
+		if test.origin != "" {
+			r.Header.Set("Origin", test.origin)
+		}
+		g.Handler().ServeHTTP(w, r)
+		if w.Code != test.want || strings.Contains(w.Body.String(), "some_metric") != (test.want == 200) {
+			t.Errorf("%s: status %d, want %d; body %q", test.name, w.Code, test.want, w.Body)
+		}
+	}
+}
+
 func TestReadyzFollowsTheServices(t *testing.T) {
 	ready := false
 	g, err := New(nil, func() bool { return ready }, "test", hclog.NewNullLogger())

@@ -171,6 +171,9 @@ func TestHealth(t *testing.T) {
 			if after := w.status("a"); after.Instance != before || after.Restarts != 0 {
 				t.Errorf("the instance is %s after %d restarts, want %s", after.Instance, after.Restarts, before)
 			}
+			if n := w.status("a").HealthFailures; n != 4 {
+				t.Errorf("%d health checks failed, want 2 and 2", n)
+			}
 			wantStates(t, w.states("a"), Starting, Ready, Unhealthy, Ready, Unhealthy, Ready)
 		})
 	})

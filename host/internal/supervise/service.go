@@ -42,6 +42,7 @@ type service struct {
 	readyAt time.Time
 	unwatch context.CancelFunc // ends the health checks; while up
 	sick    int                // health checks that failed in a row
+	unwell  int                // health checks that failed, ever
 	exit    *exit              // how the instance that is being ended came to its end by itself
 	lost    error              // names survivors that there is no instance to end by
 	onUp    []chan<- error
@@ -293,6 +294,7 @@ func (s *service) healthChecked(instance Instance, err error) {
 		return
 	}
 	s.sick++
+	s.unwell++
 	if s.sick >= s.conf.Health.Failures {
 		err = fmt.Errorf("service %s is unhealthy: %d health checks in a row failed, the last: %w", s.conf.Ref(), s.sick, err)
 		s.exit = &exit{err: err, status: -1, readyFor: time.Since(s.readyAt)}
@@ -492,6 +494,7 @@ func (s *service) status() Status {
 		NextTry:  s.nextTry,
 		Delay:    s.delay,
 	}
+	status.HealthFailures = s.unwell
 	if s.running != nil {
 		status.Instance, status.PID = s.running.ID(), s.running.PID()
 	}

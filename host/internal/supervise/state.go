@@ -73,6 +73,8 @@ type Status struct {
 	Port     int    `json:"port,omitempty"`
 	// Restarts counts the starts after the first.
 	Restarts int `json:"restarts"`
+	// HealthFailures counts the health checks that failed.
+	HealthFailures int `json:"healthFailures,omitempty"`
 	// NextTry is when a service in backoff is started again, Delay how long
 	// that was when it came into this state.
 	NextTry time.Time     `json:"nextTry,omitzero"`
