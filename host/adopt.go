@@ -104,8 +104,7 @@ func (h *host) adoptOne(ctx context.Context, ref config.Ref, candidates []regist
 		instance, err := h.launcher.Adopt(ctx, record, h.spec(service))
 		if err == nil {
 			h.adopted.put(ref, instance)
-			h.log.Info("took over what an earlier host left running", "service", ref,
-				"instance", instance.ID(), "pid", instance.PID())
+			h.news.adopted(ref, instance)
 			return
 		}
 		if !errors.Is(err, probes.ErrGone) {

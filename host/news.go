@@ -10,6 +10,7 @@ import (
 
 	"github.com/plughost/plughost/host/internal/config"
 	"github.com/plughost/plughost/host/internal/events"
+	"github.com/plughost/plughost/host/internal/launch"
 	"github.com/plughost/plughost/host/internal/metrics"
 	"github.com/plughost/plughost/host/internal/reclaim"
 	"github.com/plughost/plughost/host/internal/supervise"
@@ -33,6 +34,9 @@ func newNews(started time.Time, log hclog.Logger) *news {
 // watch tells of a transition.
 func (n *news) watch(change supervise.Change) {
 	n.metrics.Watch(change)
+	if change.State == supervise.Removed {
+		n.metrics.Forget(change.Service)
+	}
 	n.tell(events.Transition(change))
 }
 
@@ -53,6 +57,25 @@ func (n *news) ready() {
 
 func (n *news) stopping() {
 	n.tell(events.Event{Type: events.HostStopping, PID: os.Getpid(), Cause: "the host was told to end, and stops its services"})
+}
+
+// adopted tells of an instance that was taken over.
+func (n *news) adopted(service config.Ref, instance *launch.Instance) {
+	n.log.Info("took over what an earlier host left running", "service", service,
+		"instance", instance.ID(), "pid", instance.PID())
+	n.tell(events.Event{
+		Type: events.InstanceAdopted, Service: service.String(), Instance: instance.ID(), PID: instance.PID(),
+		Cause: "it outlived the host that started it, and was taken over",
+	})
+}
+
+// reloaded tells of a configuration that was taken.
+func (n *news) reloaded(services, changes int) {
+	n.log.Info("the configuration was read again", "services", services, "changes", changes)
+	n.tell(events.Event{
+		Type: events.ConfigReloaded, PID: os.Getpid(),
+		Cause: fmt.Sprintf("the configuration was read again: %s, %s", count(services, "service"), count(changes, "change")),
+	})
 }
 
 func (n *news) registryMoved(to string, why error) {

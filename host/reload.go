@@ -79,7 +79,7 @@ func (r *reloader) take(terminal control.Terminal) (control.Plan, *supervise.App
 	if err != nil {
 		return control.Plan{}, nil, err
 	}
-	r.log.Info("the configuration was read again", "services", len(conf.Services), "changes", changes(applied.Steps))
+	r.news.reloaded(len(conf.Services), changes(applied.Steps))
 	for _, setting := range plan.HostRestart {
 		r.log.Warn("a changed setting takes effect when the host is started again", "setting", "host."+setting)
 	}

@@ -24,6 +24,12 @@ const (
 	// OrphanReclaimed says that something that was left of an instance of this
 	// installation was found, proven and ended.
 	OrphanReclaimed Type = "orphan.reclaimed"
+	// InstanceAdopted says that an instance which outlived its host, as it was
+	// told to, was taken over by the next one.
+	InstanceAdopted Type = "instance.adopted"
+	// ConfigReloaded says that the host has taken a configuration that was read
+	// again.
+	ConfigReloaded Type = "config.reloaded"
 	// ReclaimFailed says that something of the installation could not be ended.
 	ReclaimFailed Type = "reclaim.failed"
 	// ProcessLeftAlone says that a process that a record names was not touched:
