@@ -54,6 +54,17 @@ func startGrandchild(words string) error {
 	return cmd.Run()
 }
 
+// startShell starts a script, and reaps its shell when that ends.
+func startShell(script string) error {
+	cmd := exec.Command("/bin/sh", "-c", script)
+	cmd.Stdout, cmd.Stderr = os.Stdout, os.Stderr
+	if err := cmd.Start(); err != nil {
+		return err
+	}
+	go func() { _ = cmd.Wait() }()
+	return nil
+}
+
 // relative is a grandchild to be: the n-th of its tree or line.
 func relative(words, dir string, n int) (*exec.Cmd, error) {
 	self, err := os.Executable()

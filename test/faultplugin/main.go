@@ -32,12 +32,20 @@ const (
 	// envGrandchild: start a process that holds the plugin's output and lives
 	// on. What it is like is said in words; see grandchild.go.
 	envGrandchild = "FAULT_GRANDCHILD"
+	// envShell: run this shell script beside the plugin, which holds its output.
+	// It makes grandchildren that cost less than those of above.
+	envShell = "FAULT_SHELL"
 	// envDelay: wait so long before the handshake.
 	envDelay = "FAULT_DELAY"
 	// envHandshake: write this line instead of a handshake of one's own, and
 	// do nothing more. $DIR in it is the directory for the plugin's socket, in
 	// which mute.sock takes connections and never says a word.
 	envHandshake = "FAULT_HANDSHAKE"
+	// envFlood: write so many lines to standard error, all at once, each
+	// second.
+	envFlood = "FAULT_FLOOD"
+	// envStubborn: live on when asked to end, by whatever but SIGKILL.
+	envStubborn = "FAULT_STUBBORN"
 )
 
 // The plugin's own streams: go-plugin puts others into their place.
@@ -58,6 +66,9 @@ func main() {
 	server := mcp.NewServer(&mcp.Implementation{Name: "fault", Version: "1"}, nil)
 	addTools(server)
 	mcpplugin.Serve(server)
+	if os.Getenv(envStubborn) != "" {
+		<-time.After(life)
+	}
 }
 
 func misbehave() error {
@@ -88,6 +99,11 @@ func misbehave() error {
 			return err
 		}
 	}
+	if script := os.Getenv(envShell); script != "" {
+		if err := startShell(script); err != nil {
+			return err
+		}
+	}
 	if delay := os.Getenv(envDelay); delay != "" {
 		d, err := time.ParseDuration(delay)
 		if err != nil {
@@ -98,7 +114,26 @@ func misbehave() error {
 	if line := os.Getenv(envHandshake); line != "" {
 		return halfHandshake(line)
 	}
+	if lines := os.Getenv(envFlood); lines != "" {
+		n, err := strconv.Atoi(lines)
+		if err != nil {
+			return err
+		}
+		go flood(n)
+	}
 	return nil
+}
+
+// flood goes on as long as there is somebody to read it.
+func flood(lines int) {
+	for second := 0; ; second++ {
+		for line := range lines {
+			if _, err := fmt.Fprintf(stderr, "[INFO] line %d of the flood of second %d\n", line, second); err != nil {
+				return
+			}
+		}
+		<-time.After(time.Second)
+	}
 }
 
 // leave leaves a file that names this process.
