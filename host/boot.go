@@ -187,7 +187,11 @@ func (h *host) introduce(ctx context.Context, service config.Service, instance *
 // from a shutdown.
 func (h *host) run(ctx, stop, hurry context.Context) (err error) {
 	defer func() {
-		err = errors.Join(err, h.journal.close(), h.registry.Close(), h.inst.RemoveRunDir(), h.inst.Close())
+		// What was lost of a log, perhaps long ago, is no failure of the stop.
+		if lost := h.journal.close(); lost != nil {
+			h.log.Warn("lines of the services' logs were lost", "reason", lost)
+		}
+		err = errors.Join(err, h.registry.Close(), h.inst.RemoveRunDir(), h.inst.Close())
 	}()
 	h.news.started()
 	strays, endStrays := context.WithCancel(context.WithoutCancel(ctx))

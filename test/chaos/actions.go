@@ -43,11 +43,11 @@ func (t *tester) actions() map[kind]func(action) error {
 		takePort:        t.takePort,
 		leavePort:       t.leavePort,
 		racePort:        t.racePort,
-		killHost:        func(a action) error { return errors.Join(t.kill(t.host), t.boot(a.outlive, 0)) },
+		killHost:        t.killHost,
 		killBooting:     t.killBooting,
 		killStopping:    func(a action) error { return t.interruptStop(a, syscall.SIGKILL) },
 		hurryStopping:   func(a action) error { return t.interruptStop(a, syscall.SIGTERM) },
-		stopHost:        func(a action) error { return errors.Join(t.stop(t.host), t.boot(a.outlive, 0)) },
+		stopHost:        t.stopHost,
 		pauseHost:       t.pauseHost,
 		damageRegistry:  t.damageRegistry,
 		reusePID:        t.reusePID,
@@ -254,12 +254,26 @@ func (t *tester) racePort(a action) error {
 	return nil
 }
 
+func (t *tester) killHost(a action) error {
+	if err := t.kill(t.host); err != nil {
+		return err
+	}
+	return t.boot(a.outlive, 0)
+}
+
+func (t *tester) stopHost(a action) error {
+	if err := t.stop(t.host); err != nil {
+		return err
+	}
+	return t.boot(a.outlive, 0)
+}
+
 func (t *tester) killBooting(a action) error {
-	if err := errors.Join(t.kill(t.host), t.boot(a.outlive, 0)); err != nil {
+	if err := t.killHost(a); err != nil {
 		return err
 	}
 	t.pause(a.wait * 2)
-	return errors.Join(t.kill(t.host), t.boot(a.number%2 == 0, 0))
+	return t.killHost(action{outlive: a.number%2 == 0})
 }
 
 // interruptStop stops the host, and sends it another signal before it is done.
@@ -480,7 +494,7 @@ func (t *tester) fillDisk(a action) error {
 
 func (t *tester) fillDiskBooting(a action) error {
 	if !t.diskFull {
-		return errors.Join(t.kill(t.host), t.boot(a.outlive, 0))
+		return t.killHost(a)
 	}
 	if err := errors.Join(t.fill(), t.kill(t.host)); err != nil {
 		return err
@@ -550,7 +564,7 @@ func (t *tester) reload(a action) error {
 		return err
 	}
 	if !t.reloads {
-		return errors.Join(t.stop(t.host), t.boot(a.outlive, 0))
+		return t.stopHost(a)
 	}
 	if err := t.mustCLI("reload"); err != nil {
 		return err

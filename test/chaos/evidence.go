@@ -17,7 +17,7 @@ import (
 // directory.
 func (t *tester) tell(violation error, actions []action, last int) {
 	w := t.out
-	fmt.Fprintf(w, "\nVIOLATION, with seed %d, in the step after %d of %d:\n%v\n", t.seed, last, len(actions), violation)
+	fmt.Fprintf(w, "\nVIOLATION, with seed %d, after %d of %d steps:\n%v\n", t.seed, last, len(actions), violation)
 
 	fmt.Fprint(w, "\nThe steps so far:\n")
 	for i, a := range actions[:min(last+1, len(actions))] {

@@ -1,0 +1,104 @@
+//go:build linux
+
+// Package bench measures the built host beside the bare cost of what it does
+// and beside a supervisor of services that only listen: all in turns in one
+// run, so that what else the machine does hits all alike. Only the ratios mean
+// something on another machine.
+package bench
+
+import (
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"testing"
+	"time"
+)
+
+// patience bounds waits for what must happen.
+const patience = 60 * time.Second
+
+// binaries is the directory of the built binaries; see needBinaries.
+var binaries string
+
+func TestMain(m *testing.M) {
+	if address := os.Getenv(envListener); address != "" {
+		if err := listenForEver(address); err != nil {
+			fmt.Fprintln(os.Stderr, err)
+			os.Exit(1)
+		}
+		return
+	}
+	code := m.Run()
+	if binaries != "" {
+		_ = os.RemoveAll(binaries)
+	}
+	os.Exit(code)
+}
+
+// needBinaries builds what is measured, once.
+func needBinaries(b *testing.B) {
+	b.Helper()
+	if binaries != "" {
+		return
+	}
+	dir, err := os.MkdirTemp("", "plughost-bench-bin-")
+	if err != nil {
+		b.Fatal(err)
+	}
+	binaries = dir
+	for target, pkg := range map[string]string{
+		"plughost":    "../../host",
+		"mcp-example": "../../plugins/mcp-example",
+		"faultplugin": "../faultplugin",
+	} {
+		output, err := exec.Command("go", "build", "-o", filepath.Join(dir, target), pkg).CombinedOutput()
+		if err != nil {
+			b.Fatalf("cannot build %s: %v\n%s", pkg, err, output)
+		}
+	}
+}
+
+// contestant is one of those who do the same work in turns.
+type contestant struct {
+	name string
+	run  func(b *testing.B) time.Duration // of what counts
+}
+
+// inTurns lets all do their work in turns, and returns the median of each by
+// name, which it reports too. The first turn is for caches to be filled.
+func inTurns(b *testing.B, turns int, all ...contestant) map[string]time.Duration {
+	b.Helper()
+	took := make(map[string][]time.Duration)
+	for b.Loop() {
+		for turn := range turns + 1 {
+			for _, c := range all {
+				d := c.run(b)
+				if turn > 0 {
+					took[c.name] = append(took[c.name], d)
+				}
+			}
+		}
+	}
+	medians := make(map[string]time.Duration)
+	for name, ds := range took {
+		medians[name] = median(ds)
+		b.ReportMetric(float64(medians[name].Microseconds())/1000, name+"-ms")
+	}
+	b.ReportMetric(0, "ns/op") // the sum of all turns says nothing
+	return medians
+}
+
+func median(all []time.Duration) time.Duration {
+	sorted := slices.Sorted(slices.Values(all))
+	return sorted[len(sorted)/2]
+}
+
+// ratio reports how many times longer one took than another.
+func ratio(b *testing.B, name string, of, to time.Duration) {
+	b.Helper()
+	if to > 0 {
+		b.ReportMetric(float64(of)/float64(to), name)
+	}
+}
