@@ -5,6 +5,7 @@ package test
 import (
 	"os"
 	"path/filepath"
+	"strings"
 	"testing"
 )
 
@@ -17,5 +18,7 @@ func TestLostLogLinesAreNoFailureOfAStop(t *testing.T) {
 	check(t, os.Remove(log))
 	check(t, os.Mkdir(log, 0o700))
 	h.stop()
-	h.waitOutput("lines of the services' logs were lost")
+	eventually(t, "the host tells of it", func() bool {
+		return strings.Contains(h.output.String(), "lines of the services' logs were lost")
+	})
 }
