@@ -12,6 +12,9 @@ ARGS         ?=
 TEST_TIMEOUT ?= 20m
 TESTFLAGS    ?=
 BENCH        ?= .
+STEPS        ?= 300
+SEED         ?= 1
+CHAOSFLAGS   ?=
 FUZZ         ?= Fuzz
 FUZZTIME     ?= 10s
 PROTO_OUT    ?= shared/proto
@@ -54,8 +57,14 @@ test: build ## Run all tests, with the race detector (TESTFLAGS=, TEST_TIMEOUT=)
 	set -x; go test $$race -count=1 -timeout $(TEST_TIMEOUT) $(TESTFLAGS) ./...
 
 .PHONY: bench
-bench: ## Run all benchmarks (BENCH=)
+bench: ## Run all benchmarks (BENCH= selects), runit beside them if it is there
 	go test -run '^$$' -bench '$(BENCH)' -benchmem -timeout 60m ./...
+
+# It tells only what it was, unless CHAOSFLAGS=-v; -h lists the flags.
+.PHONY: chaos
+chaos: build ## Do a storm of STEPS actions to a host, drawn by SEED (CHAOSFLAGS=)
+	go build -o .cache/chaos/ ./test/chaos ./test/faultplugin
+	.cache/chaos/chaos -bin bin -faults .cache/chaos/faultplugin -steps $(STEPS) -seed $(SEED) $(CHAOSFLAGS)
 
 # go test fuzzes one function of one package at a time.
 .PHONY: fuzz

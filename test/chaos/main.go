@@ -69,7 +69,7 @@ func parse(args []string) (options, error) {
 	flags.Uint64Var(&opts.seed, "seed", 1, "which storm")
 	flags.StringVar(&opts.bin, "bin", "bin", "`directory` of the built host and example plugins")
 	flags.StringVar(&opts.faults, "faults", "", "`path` of the built test/faultplugin (default in -bin)")
-	flags.DurationVar(&opts.patience, "patience", 30*time.Second, "how long a recovery, or a command, may take")
+	flags.DurationVar(&opts.patience, "patience", time.Minute, "how long a recovery, or a command, may take")
 	flags.StringVar(&only, "only", "", "do only the steps with these `numbers`, as in 3,17,18")
 	flags.BoolVar(&opts.verbose, "v", false, "tell of each step")
 	flags.BoolVar(&opts.show, "plan", false, "only print the actions")

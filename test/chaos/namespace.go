@@ -22,10 +22,10 @@ const envBase = "CHAOS_BASE"
 // with their bounds, are to have room in it.
 const diskSize = "512m"
 
-// enter does the storm in namespaces of its own: in one of pids, where a pid
-// can be chosen and nothing can outlive the storm; and in one of mounts, where
-// the state directory is a small disk. Where that is not possible it is done
-// without.
+// enter does the storm in namespaces of its own: of pids, where a pid can be
+// chosen and nothing can outlive the storm; of mounts, where the state
+// directory is a small disk; and of networks, where nobody else takes a port.
+// Where that is not possible it is done without.
 func enter(opts options) (int, error) {
 	if base := os.Getenv(envBase); base != "" {
 		return inside(opts, base)
@@ -43,7 +43,7 @@ func enter(opts options) (int, error) {
 	cmd.Env = append(os.Environ(), envBase+"="+base)
 	cmd.Stdout, cmd.Stderr = os.Stdout, os.Stderr
 	cmd.SysProcAttr = &syscall.SysProcAttr{
-		Cloneflags: syscall.CLONE_NEWPID | syscall.CLONE_NEWNS,
+		Cloneflags: syscall.CLONE_NEWPID | syscall.CLONE_NEWNS | syscall.CLONE_NEWNET,
 		Pdeathsig:  syscall.SIGKILL,
 	}
 	if os.Geteuid() != 0 {
@@ -91,6 +91,9 @@ func inside(opts options, base string) (int, error) {
 	if err := unix.Mount("proc", "/proc", "proc", 0, ""); err != nil {
 		return 0, fmt.Errorf("cannot mount /proc: %w", err)
 	}
+	if err := raiseLoopback(); err != nil {
+		return 0, fmt.Errorf("cannot have a network of one's own: %w", err)
+	}
 	state := filepath.Join(base, "state")
 	if err := os.Mkdir(state, 0o700); err != nil {
 		return 0, err
@@ -100,4 +103,19 @@ func inside(opts options, base string) (int, error) {
 		fmt.Fprintf(os.Stderr, "chaos: nothing can be mounted here (%v)\n", err)
 	}
 	return run(opts, base, err == nil, true)
+}
+
+// raiseLoopback makes the loopback interface of a new namespace work.
+func raiseLoopback() error {
+	fd, err := unix.Socket(unix.AF_INET, unix.SOCK_DGRAM|unix.SOCK_CLOEXEC, 0)
+	if err != nil {
+		return err
+	}
+	defer unix.Close(fd)
+	lo, err := unix.NewIfreq("lo")
+	if err != nil {
+		return err
+	}
+	lo.SetUint16(unix.IFF_UP)
+	return unix.IoctlIfreq(fd, unix.SIOCSIFFLAGS, lo)
 }

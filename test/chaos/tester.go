@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"math/rand/v2"
 	"net"
 	"os"
 	"path/filepath"
@@ -276,7 +277,7 @@ func (t *tester) cleanUp() {
 // kernel gives ports to clients.
 func freePorts(n int) ([]int, error) {
 	var ports []int
-	for port := 21000 + os.Getpid()%100*100; len(ports) < n; port++ {
+	for port := 20000 + rand.IntN(10_000); len(ports) < n; port++ {
 		if port > 32000 {
 			return nil, errors.New("there are not enough free ports")
 		}
