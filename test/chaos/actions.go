@@ -237,21 +237,22 @@ func (t *tester) leavePort(a action) error {
 
 func (t *tester) racePort(a action) error {
 	name := a.services[0]
-	if err := t.killPlugins(a); err != nil {
-		return err
+	type result struct {
+		s   *stranger
+		err error
 	}
-	for range 50 {
-		s, err := t.startStranger("racing for the port of "+name, t.ports[name])
-		if err != nil {
-			return err
-		}
-		if s != nil {
-			t.pause(a.wait)
-			s.leave()
-			return nil
-		}
+	raced := make(chan result, 1)
+	go func() {
+		s, err := t.startStranger("racing for the port of "+name, t.ports[name], envPatience+"=1s")
+		raced <- result{s, err}
+	}()
+	err := t.killPlugins(a)
+	race := <-raced
+	if race.s != nil {
+		t.pause(a.wait)
+		race.s.leave()
 	}
-	return nil
+	return errors.Join(err, race.err)
 }
 
 func (t *tester) killHost(a action) error {

@@ -12,12 +12,16 @@ import (
 	"strconv"
 	"sync"
 	"syscall"
+	"time"
 )
 
 // envStranger has this program be a stranger: a process that has nothing to do
 // with the installation, listens on a port if one is given, and says on its
 // standard output what happens to it. It lives until its standard input ends.
 const envStranger = "CHAOS_STRANGER"
+
+// envPatience is how long a stranger tries to get its port.
+const envPatience = "CHAOS_PATIENCE"
 
 // beStranger is the life of a stranger.
 func beStranger(port string) error {
@@ -29,7 +33,12 @@ func beStranger(port string) error {
 		}
 	}()
 	if port != "" && port != "0" {
+		patience, _ := time.ParseDuration(os.Getenv(envPatience))
+		deadline := time.Now().Add(patience)
 		listener, err := net.Listen("tcp", "127.0.0.1:"+port)
+		for err != nil && time.Now().Before(deadline) {
+			listener, err = net.Listen("tcp", "127.0.0.1:"+port)
+		}
 		if err != nil {
 			fmt.Println("taken")
 			return nil

@@ -65,7 +65,8 @@ type Record struct {
 // Registry is an open registry. Its methods may be called concurrently; each
 // that writes returns when the change is on disk.
 type Registry struct {
-	db *bbolt.DB
+	db     *bbolt.DB
+	writes writes
 }
 
 // Open opens the registry, or makes it. One that cannot be read is moved
@@ -208,9 +209,8 @@ func (r *Registry) Put(record Record) error {
 	if err != nil {
 		return fmt.Errorf("cannot record instance %s: %w", record.Identity.Instance, err)
 	}
-	// Batch lets launches side by side share one write to disk.
-	err = r.db.Batch(func(tx *bbolt.Tx) error {
-		return tx.Bucket(instanceBucket).Put([]byte(record.Identity.Instance), value)
+	err = r.write(func(instances *bbolt.Bucket) error {
+		return instances.Put([]byte(record.Identity.Instance), value)
 	})
 	if err != nil {
 		return fmt.Errorf("cannot record instance %s: %w", record.Identity.Instance, err)
@@ -220,8 +220,8 @@ func (r *Registry) Put(record Record) error {
 
 // Remove removes the record of an instance of which nothing is left.
 func (r *Registry) Remove(instance string) error {
-	err := r.db.Batch(func(tx *bbolt.Tx) error {
-		return tx.Bucket(instanceBucket).Delete([]byte(instance))
+	err := r.write(func(instances *bbolt.Bucket) error {
+		return instances.Delete([]byte(instance))
 	})
 	if err != nil {
 		return fmt.Errorf("cannot remove the record of instance %s: %w", instance, err)
