@@ -43,8 +43,8 @@ func (t *tester) tell(violation error, actions []action, last int) {
 		}
 	}
 
-	fmt.Fprint(w, "\nThe last lines of the host:\n")
-	t.host.output.write(w, 80)
+	fmt.Fprint(w, "\nThe last lines of the hosts, each with the pid of its host:\n")
+	t.tail.write(w, 120)
 
 	for _, s := range t.world.services {
 		if strings.Contains(violation.Error(), s.name) {

@@ -88,6 +88,7 @@ func (h *host) read(t *tester, reader *os.File) {
 		line, err := lines.ReadString('\n')
 		if line != "" {
 			h.output.add(line)
+			t.tail.add(fmt.Sprintf("[%d] %s", h.pid, line))
 		}
 		for _, bad := range []string{"panic: ", "fatal error: ", "DATA RACE"} {
 			if strings.Contains(line, bad) {

@@ -72,9 +72,8 @@ func readProcess(pid int) *process {
 	}
 	command, _ := os.ReadFile(filepath.Join(dir, "cmdline"))
 	p.command = strings.TrimSpace(string(bytes.ReplaceAll(command, []byte{0}, []byte{' '})))
-	environ, _ := os.ReadFile(filepath.Join(dir, "environ"))
 	p.environ = make(map[string]string)
-	for entry := range strings.SplitSeq(string(environ), "\x00") {
+	for entry := range strings.SplitSeq(string(readEnviron(dir)), "\x00") {
 		name, value, _ := strings.Cut(entry, "=")
 		if _, known := p.environ[name]; known && strings.HasPrefix(name, "PLUGHOST_") {
 			p.twice = true
@@ -82,6 +81,22 @@ func readProcess(pid int) *process {
 		p.environ[name] = value
 	}
 	return p
+}
+
+// readEnviron reads the environment of a process; it is empty if it can't be
+// read. A process that is just being executed shows a part of it, which has no
+// end.
+func readEnviron(dir string) []byte {
+	for range 100 {
+		environ, err := os.ReadFile(filepath.Join(dir, "environ"))
+		if err != nil {
+			return nil
+		}
+		if len(environ) == 0 || environ[len(environ)-1] == 0 {
+			return environ
+		}
+	}
+	return nil
 }
 
 // readStat reads what proc_pid_stat(5) says, without command and environment.

@@ -37,7 +37,8 @@ type tester struct {
 	guests   []*stranger          // who leave after the step
 	children children
 
-	maxFiles int // that the host had open
+	tail     tail // of all hosts
+	maxFiles int  // that the host had open
 	over     chan struct{}
 	watched  chan struct{}
 
