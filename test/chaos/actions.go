@@ -195,13 +195,21 @@ func (t *tester) allVerbs(a action) error {
 
 func (t *tester) stopStarting(a action) error {
 	name := a.services[0]
+	old, err := t.leader(name)
+	if err != nil {
+		return err
+	}
 	restarted := make(chan error, 1)
 	go func() {
 		_, _, err := t.cli("restart", name) // which the stop will fail
 		restarted <- err
 	}()
+	// The stop must not come to the host before the restart.
+	for start := time.Now(); old != 0 && readStat(old) != nil && time.Since(start) < t.patience; {
+		t.pause(5 * time.Millisecond)
+	}
 	t.pause(a.wait)
-	err := t.mustCLI("stop", name)
+	err = t.mustCLI("stop", name)
 	if err = errors.Join(err, <-restarted); err != nil {
 		return err
 	}

@@ -11,6 +11,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"strconv"
+	"strings"
 	"sync"
 	"syscall"
 	"time"
@@ -52,8 +53,6 @@ type runner struct {
 
 	handshake  *io.PipeReader // what go-plugin reads as standard output
 	handshakeW *io.PipeWriter
-	nothing    *io.PipeReader // what it reads as standard error
-	nothingW   *io.PipeWriter
 
 	exited  chan struct{} // closed once the process was reaped
 	drained chan struct{} // closed once its pipes are at their end
@@ -63,7 +62,6 @@ type runner struct {
 func newRunner() *runner {
 	r := &runner{exited: make(chan struct{}), drained: make(chan struct{})}
 	r.handshake, r.handshakeW = io.Pipe()
-	r.nothing, r.nothingW = io.Pipe()
 	return r
 }
 
@@ -149,21 +147,20 @@ func (r *runner) endPumps(pumps *sync.WaitGroup, pipes ...*os.File) {
 		_ = pipe.Close()
 	}
 	_ = r.handshakeW.Close()
-	_ = r.nothingW.Close()
 	close(r.drained)
 }
 
 // pump hands on all that comes through a pipe, to its end.
 func (r *runner) pump(stream Stream, pipe io.Reader) {
 	lines := &lineWriter{stream: stream, output: r.output}
-	_, _ = io.Copy(lines, pipe)
+	_, _ = bufio.NewReaderSize(readerOnly{pipe}, pumpBuffer).WriteTo(lines)
 	lines.flush()
 }
 
 // pumpStdout gives the first line that can be a handshake to go-plugin, and
 // everything before and after it to the log.
 func (r *runner) pumpStdout(pipe io.Reader) {
-	reader := bufio.NewReaderSize(pipe, maxHandshake)
+	reader := bufio.NewReaderSize(readerOnly{pipe}, maxHandshake)
 	lines := &lineWriter{stream: Stdout, output: r.output}
 	defer lines.flush()
 	atStart := true // of a line, not behind a piece of a longer one
@@ -179,8 +176,15 @@ func (r *runner) pumpStdout(pipe io.Reader) {
 			return
 		}
 	}
-	_, _ = io.Copy(lines, reader)
+	_, _ = reader.WriteTo(lines)
 }
+
+// readerOnly hides that a file can copy itself, for which it would take a
+// buffer of its own, of 32 KiB, for as long as the plugin lives.
+type readerOnly struct{ io.Reader }
+
+// pumpBuffer is the size of the buffer for standard error.
+const pumpBuffer = 8 << 10
 
 // wasKilled reports whether the host ended the process, and not it itself.
 func (r *runner) wasKilled() bool {
@@ -267,8 +271,9 @@ func (r *runner) Kill(context.Context) error {
 // Stdout is where go-plugin finds the handshake.
 func (r *runner) Stdout() io.ReadCloser { return r.handshake }
 
-// Stderr is empty: go-plugin does not parse a plugin's log here.
-func (r *runner) Stderr() io.ReadCloser { return r.nothing }
+// Stderr is at its end: go-plugin does not parse a plugin's log here, nor keep
+// a buffer for it.
+func (r *runner) Stderr() io.ReadCloser { return io.NopCloser(strings.NewReader("")) }
 
 // Name is for go-plugin's messages.
 func (r *runner) Name() string { return r.cmd.Path }
