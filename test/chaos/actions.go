@@ -267,14 +267,14 @@ func (t *tester) killHost(a action) error {
 	if err := t.kill(t.host); err != nil {
 		return err
 	}
-	return t.boot(a.outlive, 0)
+	return t.boot(a.outlive)
 }
 
 func (t *tester) stopHost(a action) error {
 	if err := t.stop(t.host); err != nil {
 		return err
 	}
-	return t.boot(a.outlive, 0)
+	return t.boot(a.outlive)
 }
 
 func (t *tester) killBooting(a action) error {
@@ -306,7 +306,7 @@ func (t *tester) interruptStop(a action, sig syscall.Signal) error {
 			return err
 		}
 	}
-	return t.boot(a.outlive, 0)
+	return t.boot(a.outlive)
 }
 
 func (t *tester) pauseHost(a action) error {
@@ -373,7 +373,7 @@ func (t *tester) damageRegistry(a action) error {
 	if err := damages[a.number%len(damages)](path); err != nil {
 		return err
 	}
-	return t.boot(a.outlive, 0)
+	return t.boot(a.outlive)
 }
 
 // reusePID gives the pid of a plugin that the registry knows to a stranger. It
@@ -408,7 +408,7 @@ func (t *tester) reusePID(a action) error {
 			break
 		}
 	}
-	return t.boot(a.outlive, 0)
+	return t.boot(a.outlive)
 }
 
 func (t *tester) secondHost(action) error {
@@ -520,7 +520,7 @@ func (t *tester) fillDiskBooting(a action) error {
 	if err := errors.Join(t.free(), t.kill(h)); err != nil {
 		return err
 	}
-	return t.boot(a.number%2 == 0, 0)
+	return t.boot(a.number%2 == 0)
 }
 
 // limitFiles runs the host with so few descriptors that it cannot do
@@ -554,7 +554,7 @@ func (t *tester) limitFiles(a action) error {
 			}
 		}
 	}
-	return t.boot(a.number%2 == 0, 0)
+	return t.boot(a.number%2 == 0)
 }
 
 // reload changes the configuration. A host that cannot reload is restarted.

@@ -83,20 +83,25 @@ func readProcess(pid int) *process {
 	return p
 }
 
+// environSize is more than any environment of the storm has.
+const environSize = 64 << 10
+
 // readEnviron reads the environment of a process; it is empty if it can't be
-// read. A process that is just being executed shows a part of it, which has no
-// end.
+// read. It takes a single read: of a process that is just being executed a
+// second one would return nothing, and what the first returned would look like
+// a whole environment.
 func readEnviron(dir string) []byte {
-	for range 100 {
-		environ, err := os.ReadFile(filepath.Join(dir, "environ"))
-		if err != nil {
-			return nil
-		}
-		if len(environ) == 0 || environ[len(environ)-1] == 0 {
-			return environ
-		}
+	file, err := os.Open(filepath.Join(dir, "environ"))
+	if err != nil {
+		return nil
 	}
-	return nil
+	defer file.Close()
+	environ := make([]byte, environSize)
+	n, err := file.Read(environ)
+	if err != nil {
+		return nil
+	}
+	return environ[:n]
 }
 
 // readStat reads what proc_pid_stat(5) says, without command and environment.

@@ -110,10 +110,10 @@ func (t *tester) startStranger(name string, port int, env ...string) (*stranger,
 		}
 		close(s.over)
 	}()
-	switch {
-	case first == "ready\n":
+	switch first {
+	case "ready\n":
 		return s, nil
-	case first == "taken\n":
+	case "taken\n":
 		s.leave()
 		return nil, nil
 	}

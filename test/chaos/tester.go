@@ -92,8 +92,8 @@ func (t *tester) id() string {
 func (t *tester) pause(d time.Duration) { <-time.After(d) }
 
 // boot starts the host that the storm goes on with.
-func (t *tester) boot(outlive bool, limit int) error {
-	h, err := t.startHost(outlive, limit)
+func (t *tester) boot(outlive bool) error {
+	h, err := t.startHost(outlive, 0)
 	if err != nil {
 		return err
 	}
@@ -140,7 +140,7 @@ func (t *tester) setUp() error {
 		return err
 	}
 	t.reloads = code == 0
-	if err := t.boot(false, 0); err != nil {
+	if err := t.boot(false); err != nil {
 		return err
 	}
 	go t.watch()
