@@ -259,7 +259,7 @@ const serviceBody = `  ready {
   }
   health {
     interval = "500ms"
-    timeout  = "1500ms"
+    timeout  = "1s"
     failures = 2
   }
   restart {
