@@ -22,6 +22,10 @@ const envBase = "CHAOS_BASE"
 // with their bounds, are to have room in it.
 const diskSize = "512m"
 
+// longestTemp is how long the path of the directory for temporary files may be
+// for the sockets to have room in the state directory below it.
+const longestTemp = 45
+
 // enter does the storm in namespaces of its own: of pids, where a pid can be
 // chosen and nothing can outlive the storm; of mounts, where the state
 // directory is a small disk; and of networks, where nobody else takes a port.
@@ -30,7 +34,11 @@ func enter(opts options) (int, error) {
 	if base := os.Getenv(envBase); base != "" {
 		return inside(opts, base)
 	}
-	base, err := os.MkdirTemp("", "chaos-")
+	dir := os.TempDir()
+	if len(dir) > longestTemp {
+		dir = "/tmp"
+	}
+	base, err := os.MkdirTemp(dir, "chaos-")
 	if err != nil {
 		return 0, err
 	}
