@@ -12,7 +12,8 @@
 //	run/           sockets: a directory per instance, and the control API's
 //
 // When its path is too long for a socket address, run/ is a directory in /tmp
-// instead, named after the installation's id.
+// instead, named after the installation's id. Instances that run as another
+// user have theirs in one of that name in /run.
 package installation
 
 import (

@@ -49,11 +49,18 @@ func (p Paths) ControlSocket() string { return filepath.Join(p.RunDir(), "contro
 // InstanceDir is the path of an instance's directory, which MakeInstanceDir
 // makes. instance is its UUID.
 func (p Paths) InstanceDir(instance string) string {
+	if foreign := filepath.Join(p.ForeignRunDir(), instanceName(instance)); isDir(foreign) {
+		return foreign
+	}
+	return filepath.Join(p.RunDir(), instanceName(instance))
+}
+
+func instanceName(instance string) string {
 	name := strings.ReplaceAll(instance, "-", "")
 	if len(name) > instanceDirLen {
 		name = name[len(name)-instanceDirLen:]
 	}
-	return filepath.Join(p.RunDir(), name)
+	return name
 }
 
 // PrepareRunDir makes the run directory, of mode 0700, and empties it of what
@@ -64,9 +71,18 @@ func (i *Installation) PrepareRunDir(keep func(path string) bool) error {
 	if err := makePrivate(dir); err != nil {
 		return fmt.Errorf("cannot make the directory for sockets: %w", err)
 	}
+	if foreign := i.ForeignRunDir(); isOurs(foreign) {
+		if err := clearDir(foreign, keep); err != nil {
+			return err
+		}
+	}
+	return clearDir(dir, keep)
+}
+
+func clearDir(dir string, keep func(path string) bool) error {
 	entries, err := os.ReadDir(dir)
 	if err != nil {
-		return fmt.Errorf("cannot make the directory for sockets: %w", err)
+		return fmt.Errorf("cannot clear the directory for sockets: %w", err)
 	}
 	for _, entry := range entries {
 		path := filepath.Join(dir, entry.Name())
@@ -80,14 +96,21 @@ func (i *Installation) PrepareRunDir(keep func(path string) bool) error {
 	return nil
 }
 
-// RemoveRunDir removes the run directory if it is outside the state directory
-// and holds nothing that is still needed. It is called when the host ends, so
-// that nothing is left in /tmp.
+// RemoveRunDir removes the run directories that are outside the state directory
+// and hold nothing that is still needed. It is called when the host ends, so
+// that nothing is left in /tmp or /run.
 func (i *Installation) RemoveRunDir() error {
-	dir := i.RunDir()
-	if filepath.Dir(dir) == i.Dir {
-		return nil
+	var err error
+	if foreign := i.ForeignRunDir(); isOurs(foreign) {
+		err = removeEmpty(foreign)
 	}
+	if dir := i.RunDir(); filepath.Dir(dir) != i.Dir {
+		err = errors.Join(err, removeEmpty(dir))
+	}
+	return err
+}
+
+func removeEmpty(dir string) error {
 	err := os.Remove(dir)
 	if errors.Is(err, fs.ErrNotExist) || errors.Is(err, fs.ErrExist) { // gone, or not empty
 		return nil

@@ -267,3 +267,45 @@ func TestARunDirectoryThatOthersCanEnterIsClosed(t *testing.T) {
 		t.Errorf("what was planted is there: %v", err)
 	}
 }
+
+func TestInstanceDirsOfOtherUsersAreApart(t *testing.T) {
+	if os.Geteuid() != 0 {
+		t.Skip("only root has instances of other users")
+	}
+	inst := mustOpen(t, filepath.Join(t.TempDir(), "state"))
+	t.Cleanup(func() {
+		if err := inst.RemoveRunDir(); err != nil {
+			t.Error(err)
+		}
+		if isDir(inst.ForeignRunDir()) {
+			t.Errorf("%s is left", inst.ForeignRunDir())
+		}
+	})
+	kept, gone := newInstance(t), newInstance(t)
+	for _, instance := range []string{kept, gone} {
+		dir, err := inst.MakeForeignInstanceDir(instance)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got := inst.InstanceDir(instance); got != dir {
+			t.Errorf("it is found at %s, and was made at %s", got, dir)
+		}
+		if len(dir)+len("/plugin4294967295") > maxSocketPath {
+			t.Errorf("%s is too long for a socket in it", dir)
+		}
+	}
+	for dir, mode := range map[string]os.FileMode{inst.ForeignRunDir(): 0o711, inst.InstanceDir(kept): 0o700, inst.Dir: 0o700} {
+		if info, err := os.Stat(dir); err != nil || info.Mode().Perm() != mode {
+			t.Errorf("%s has mode %v (%v), want %v", dir, info.Mode().Perm(), err, mode)
+		}
+	}
+	if err := inst.PrepareRunDir(func(path string) bool { return path == inst.InstanceDir(kept) }); err != nil {
+		t.Fatal(err)
+	}
+	if !isDir(inst.InstanceDir(kept)) || isDir(inst.InstanceDir(gone)) {
+		t.Error("what a host that is gone left was not cleared, or what is needed was")
+	}
+	if err := inst.PrepareRunDir(keepNothing); err != nil {
+		t.Fatal(err)
+	}
+}

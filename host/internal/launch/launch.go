@@ -20,6 +20,7 @@ import (
 	goplugin "github.com/hashicorp/go-plugin/runner"
 	"google.golang.org/grpc"
 
+	"github.com/plughost/plughost/host/internal/cgroup"
 	"github.com/plughost/plughost/host/internal/installation"
 	"github.com/plughost/plughost/host/internal/registry"
 	"github.com/plughost/plughost/probes"
@@ -55,6 +56,8 @@ type Spec struct {
 	OrphanTTL time.Duration
 	// Output takes what the plugin writes.
 	Output Output `json:"-"`
+	// Confinement is what it is held to.
+	Confinement Confinement
 }
 
 // Launcher launches the instances of one installation.
@@ -69,6 +72,9 @@ type Launcher struct {
 	OutliveHost bool
 	// Binaries may be nil: then each launch reads the executable again.
 	Binaries *Binaries
+	// Groups is where instances get their control groups, or nil where there
+	// are none.
+	Groups *cgroup.Tree
 
 	live sync.Map // of the instances that may have processes: id -> struct{}
 }
@@ -89,10 +95,16 @@ func (l *Launcher) Launch(ctx context.Context, spec Spec) (*Instance, error) {
 		fmt.Errorf("it was not ready within %v", spec.ReadyTimeout))
 	defer cancel()
 
+	image, err := spec.verify()
+	if err != nil {
+		return nil, err
+	}
+	defer image.Close()
 	inst, err := l.prepare(spec)
 	if err != nil {
 		return nil, err
 	}
+	inst.runner.image = image
 	if err := inst.start(ctx, spec); err != nil {
 		err = inst.explain(ctx, err)
 		// Whatever ended the start must not keep us from ending the plugin.
@@ -129,14 +141,14 @@ func (l *Launcher) prepare(spec Spec) (*Instance, error) {
 	}
 	// One that may be executed and not read has no digest.
 	inst.record.Binary, _ = l.binaries().SHA256(spec.Path)
-	if inst.dir, err = l.Installation.MakeInstanceDir(inst.ID()); err != nil {
+	if err := inst.makeDir(spec.Confinement.Account); err != nil {
 		return nil, err
 	}
-	if err := l.Keys.WriteInstanceFiles(inst.dir, inst.ID()); err != nil {
+	if err := inst.makeGroup(spec.Confinement); err != nil {
 		return nil, errors.Join(err, os.RemoveAll(inst.dir))
 	}
 	if err := l.Registry.Put(inst.record); err != nil {
-		return nil, errors.Join(err, os.RemoveAll(inst.dir))
+		return nil, errors.Join(err, os.RemoveAll(inst.dir), inst.removeGroup())
 	}
 	l.live.Store(inst.ID(), struct{}{})
 	return inst, nil
@@ -154,6 +166,7 @@ type Instance struct {
 	launcher *Launcher
 	record   registry.Record
 	dir      string
+	group    *cgroup.Group // nil where there are none
 	runner   *runner
 	client   *plugin.Client
 	conn     *grpc.ClientConn
@@ -291,6 +304,7 @@ func (i *Instance) setUpRunner(spec Spec, pluginEnv []string) {
 	r.cmd = &exec.Cmd{Path: spec.Path, Args: spec.Args, Dir: spec.Dir, Env: env}
 	r.withLifeline = !i.launcher.OutliveHost
 	r.dieWithHost = r.withLifeline && spec.OrphanTTL == 0
+	r.confinement, r.group = spec.Confinement, i.group
 	r.instanceDir = i.dir
 	r.output = i.output(spec.Output)
 	r.spawned = func(birth probes.Birth) error {

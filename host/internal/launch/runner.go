@@ -18,6 +18,7 @@ import (
 
 	"github.com/hashicorp/go-plugin"
 
+	"github.com/plughost/plughost/host/internal/cgroup"
 	"github.com/plughost/plughost/probes"
 )
 
@@ -39,6 +40,9 @@ type runner struct {
 	cmd          *exec.Cmd
 	withLifeline bool
 	dieWithHost  bool // by the system's means, whatever the plugin does
+	confinement  Confinement
+	image        *image        // what is executed in place of cmd.Path, or nil
+	group        *cgroup.Group // what it is started in, or nil
 	instanceDir  string
 	output       Output
 	// spawned records the process before anything else is done with it.
@@ -83,7 +87,7 @@ func (r *runner) Start(ctx context.Context) error {
 		r.cmd.ExtraFiles = []*os.File{files.lifelineR}
 	}
 	r.cmd.SysProcAttr = attributes(r.dieWithHost)
-	if err := r.spawner.Start(r.cmd); err != nil {
+	if err := r.spawn(); err != nil {
 		files.closeHostEnds()
 		// The kernel's error is the same for a missing directory, and os/exec
 		// names the executable.
@@ -98,7 +102,7 @@ func (r *runner) Start(ctx context.Context) error {
 	// it, and the process held here is the one that was spawned.
 	process, birth, err := hold(r.cmd.Process.Pid)
 	if err == nil {
-		err = errors.Join(r.own(process), r.spawned(birth))
+		err = errors.Join(r.own(process), r.spawned(birth), r.image.recheck())
 	}
 	var pumps sync.WaitGroup
 	pumps.Go(func() { r.pumpStdout(files.stdoutR) })
@@ -130,7 +134,7 @@ func hold(pid int) (*probes.Process, probes.Birth, error) {
 // reap waits for the process alone, not for its pipes, which a process that it
 // left behind may hold open for ever.
 func (r *runner) reap(pumps *sync.WaitGroup, pipes ...*os.File) {
-	r.waitErr = r.spawner.Wait(r.cmd)
+	r.waitErr = r.explainExit(r.spawner.Wait(r.cmd))
 	close(r.exited)
 	r.endPumps(pumps, pipes...)
 }

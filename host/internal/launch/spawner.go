@@ -19,6 +19,10 @@ import (
 type Spawner struct {
 	once     sync.Once
 	requests chan spawnRequest
+	// restricted is the thread of those who may gain no privileges.
+	restricted restrictedThread
+	// switching is held while a child becomes another user.
+	switching sync.Mutex
 
 	// mu is held from before a child is there until it is known to be the
 	// spawner's own, so that it is never taken for a stray.
@@ -28,19 +32,30 @@ type Spawner struct {
 }
 
 type spawnRequest struct {
-	cmd  *exec.Cmd
-	done chan error
+	cmd *exec.Cmd
+	// adjust is called, if it is not nil, when the child has its new image and
+	// did not yet execute an instruction of it. It needs cmd to be traced.
+	adjust func(pid int) error
+	done   chan error
 }
 
 // Start starts cmd as its own Start would, from the spawner's thread. The
 // caller reaps it by Wait.
 func (s *Spawner) Start(cmd *exec.Cmd) error {
+	return ask(s.thread(), cmd, nil)
+}
+
+func (s *Spawner) thread() chan<- spawnRequest {
 	s.once.Do(func() {
 		s.requests = make(chan spawnRequest)
-		go s.run()
+		go s.run(s.requests)
 	})
-	request := spawnRequest{cmd: cmd, done: make(chan error, 1)}
-	s.requests <- request
+	return s.requests
+}
+
+func ask(thread chan<- spawnRequest, cmd *exec.Cmd, adjust func(pid int) error) error {
+	request := spawnRequest{cmd, adjust, make(chan error, 1)}
+	thread <- request
 	return <-request.done
 }
 
@@ -57,16 +72,16 @@ func (s *Spawner) Wait(cmd *exec.Cmd) error {
 	return err
 }
 
-func (s *Spawner) run() {
+func (s *Spawner) run(requests <-chan spawnRequest) {
 	runtime.LockOSThread()
-	for request := range s.requests {
-		request.done <- s.start(request.cmd)
+	for request := range requests {
+		request.done <- s.start(request.cmd, request.adjust)
 	}
 }
 
 // start keeps a panic of os/exec from taking the thread, and with it every
 // child, along.
-func (s *Spawner) start(cmd *exec.Cmd) (err error) {
+func (s *Spawner) start(cmd *exec.Cmd, adjust func(pid int) error) (err error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	defer func() {
@@ -76,6 +91,13 @@ func (s *Spawner) start(cmd *exec.Cmd) (err error) {
 	}()
 	if err := cmd.Start(); err != nil {
 		return err
+	}
+	if adjust != nil {
+		if err := atExec(cmd.Process.Pid, adjust); err != nil {
+			_ = cmd.Process.Kill()
+			_ = cmd.Wait()
+			return err
+		}
 	}
 	if s.own == nil {
 		s.own = make(map[int]struct{})

@@ -23,6 +23,8 @@ const manyChildren = 20
 
 // systemProcesses are what the test binary can be instead on this system.
 var systemProcesses = map[string]func(){
+	// A plugin that tells what it is held to.
+	"confined": tellConfinement,
 	// A host that spawns children from threads that end.
 	"host": spawnFromManyThreads,
 	// A host that adopts what its children leave behind.

@@ -59,6 +59,9 @@ func (i *Instance) end(ctx context.Context, grace time.Duration) (probes.Result,
 	if err != nil {
 		return result, err
 	}
+	if result, err = i.endGroup(result); err != nil {
+		return result, err
+	}
 	if err := i.cleanUp(); err != nil {
 		return result, err
 	}
@@ -103,6 +106,7 @@ func (i *Instance) cleanUp() error {
 		_ = process.Close()
 	}
 	return errors.Join(
+		i.removeGroup(),
 		os.RemoveAll(i.dir),
 		i.launcher.Registry.Remove(i.ID()),
 	)

@@ -44,6 +44,9 @@ type Record struct {
 	// Binary is the SHA-256 of its bytes in hexadecimal, or empty if they could
 	// not be read.
 	Binary string `json:"binary,omitempty"`
+	// Cgroup is the path of its control group in the hierarchy, or empty if it
+	// has none.
+	Cgroup string `json:"cgroup,omitempty"`
 	// Port is the service's, or 0.
 	Port int `json:"port,omitempty"`
 	// Digest is of all that the instance was launched with, as package launch

@@ -325,6 +325,23 @@ func TestEndsOfAReadyService(t *testing.T) {
 	}
 }
 
+// permanent is the error of a launch that fails again whenever it is tried.
+type permanent struct{}
+
+func (permanent) Error() string   { return "the checksum does not match" }
+func (permanent) Permanent() bool { return true }
+
+func TestAStartThatCannotEverSucceedIsNotTriedAgain(t *testing.T) {
+	in(t, func(t *testing.T) {
+		w := newWorld(t, svc("a"))
+		w.let("a", plan{launch: func(context.Context) (bool, error) {
+			return false, fmt.Errorf("cannot start: %w", permanent{})
+		}})
+		wantError(t, w.Start(t.Context(), ref("a")), "does not match")
+		w.want("a", Failed)
+	})
+}
+
 func TestAStartThatEndsWithEXCONFIGIsNotTriedAgain(t *testing.T) {
 	configured := exitStatus(t, exitConfig)
 	in(t, func(t *testing.T) {

@@ -514,7 +514,10 @@ func statusOf(err error) int {
 		error
 		ExitCode() int
 	}
+	var permanent interface{ Permanent() bool }
 	switch {
+	case errors.As(err, &permanent) && permanent.Permanent():
+		return exitConfig // as good as the plugin's own word that it is useless
 	case err == nil:
 		return 0
 	case errors.As(err, &exitErr):
