@@ -48,6 +48,7 @@ type host struct {
 	gateway   *gateway.Gateway
 	manager   *supervise.Manager
 	readiness *readiness
+	limits    limits
 	base      string // URL of the gateway, from listen on
 
 	now     atomic.Pointer[config.Config] // what holds since the last reload; conf is the first
@@ -82,6 +83,7 @@ func newHost(conf *config.Config, inst *installation.Installation, log hclog.Log
 		Spawner:      &launch.Spawner{},
 		OutliveHost:  outliveHost,
 		Binaries:     &launch.Binaries{},
+		Groups:       h.limits.open(inst.ID, log),
 	}
 	h.reclaimer = &reclaim.Reclaimer{
 		Installation: inst.ID,
@@ -137,6 +139,7 @@ func (h *host) start(ctx context.Context, service config.Service) (supervise.Ins
 			return nil, err
 		}
 	}
+	h.limits.warn(service, h.log)
 	instance, err := h.launcher.Launch(ctx, h.spec(service))
 	switch {
 	case instance == nil:
@@ -155,11 +158,12 @@ func (h *host) spec(service config.Service) launch.Spec {
 		Path:         service.Path,
 		Args:         service.Command,
 		Dir:          service.Dir,
-		Env:          launch.Environment(os.Environ(), service.Inherit, service.Env),
+		Env:          launch.Environment(hostEnvironment(service), service.Inherit, service.Env),
 		Port:         service.Port,
 		ReadyTimeout: service.ReadyTimeout,
 		OrphanTTL:    service.OrphanTTL,
 		Output:       h.journal.output(service.Ref()),
+		Confinement:  confinement(service),
 	}
 }
 
@@ -191,7 +195,7 @@ func (h *host) run(ctx, stop, hurry context.Context) (err error) {
 		if lost := h.journal.close(); lost != nil {
 			h.log.Warn("lines of the services' logs were lost", "reason", lost)
 		}
-		err = errors.Join(err, h.registry.Close(), h.inst.RemoveRunDir(), h.inst.Close())
+		err = errors.Join(err, h.limits.close(), h.registry.Close(), h.inst.RemoveRunDir(), h.inst.Close())
 	}()
 	h.news.started()
 	strays, endStrays := context.WithCancel(context.WithoutCancel(ctx))
@@ -249,10 +253,15 @@ func (h *host) reclaim(ctx context.Context) error {
 	if err := h.adopt(ctx); err != nil {
 		return fmt.Errorf("cannot take over what an earlier host left: %w", err)
 	}
+	recorded, err := h.registry.All()
+	if err != nil {
+		return fmt.Errorf("cannot reclaim what an earlier host left: %w", err)
+	}
 	report, err := h.reclaimer.Run(ctx)
 	if err != nil {
 		return fmt.Errorf("cannot reclaim what an earlier host left: %w", err)
 	}
+	h.reclaimGroups(recorded)
 	h.news.reclaimed(report)
 	for _, s := range report.Stopped {
 		h.log.Info("reclaimed what an earlier host left", "service", serviceOf(s.Identity),

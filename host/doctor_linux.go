@@ -1,28 +1,26 @@
 package main
 
 import (
-	"bufio"
 	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"unsafe"
 
+	"github.com/google/uuid"
 	"golang.org/x/sys/unix"
+
+	"github.com/plughost/plughost/host/internal/cgroup"
 )
 
 // systemFindings say what else of Linux matters to a host with that state
 // directory.
 func systemFindings(stateDir string) []finding {
-	return []finding{
-		deathSignal(),
-		subreaper(),
-		cgroups(),
-		pidNamespace(),
-		openFiles(),
-		stateDirectory(stateDir),
-	}
+	found := []finding{deathSignal(), subreaper()}
+	found = append(found, controlGroups()...)
+	return append(found, pidNamespace(), openFiles(), stateDirectory(stateDir))
 }
 
 // deathSignal looks for PR_SET_PDEATHSIG by reading its value, as old as it is.
@@ -51,54 +49,44 @@ func prctlGet(option int, value *int32) error {
 	return nil
 }
 
-// cgroups looks where cgroup v2 is mounted and whether this process may make
-// groups below its own.
-func cgroups() finding {
-	const name = "cgroup v2"
-	mount, err := cgroup2Mount()
-	if err != nil || mount == "" {
-		return finding{name, false, "not mounted", "limits of memory, processor and processes cannot be set, and trees are ended process by process"}
-	}
-	own, err := ownCgroup()
+// controlGroups says whether a host started here could give instances control
+// groups, and limit them.
+func controlGroups() []finding {
+	const groups, limits = "control groups", "limits"
+	tree, err := cgroup.Open(uuid.NewString()) // which changes nothing
 	if err != nil {
-		return finding{name, false, fmt.Sprintf("mounted at %s, and this process's own group is not to be found: %v", mount, err), "limits cannot be set"}
-	}
-	dir := filepath.Join(mount, own)
-	if err := unix.Access(dir, unix.W_OK); err != nil {
-		return finding{name, false, fmt.Sprintf("mounted at %s, and %s is not this user's to write", mount, dir), "limits cannot be set; with systemd, set Delegate=yes in the host's unit"}
-	}
-	return finding{name, true, "writable at " + dir, "trees can be ended and limited as a whole"}
-}
-
-// cgroup2Mount finds the mount point: it is not always /sys/fs/cgroup.
-func cgroup2Mount() (string, error) {
-	f, err := os.Open("/proc/self/mountinfo")
-	if err != nil {
-		return "", err
-	}
-	defer f.Close()
-	scanner := bufio.NewScanner(f)
-	for scanner.Scan() {
-		before, after, ok := strings.Cut(scanner.Text(), " - ")
-		fields := strings.Fields(before)
-		if ok && len(fields) > 4 && strings.HasPrefix(after, "cgroup2 ") {
-			return fields[4], nil
+		return []finding{
+			{groups, false, err.Error(), "a process that gives up its marker, its session and its parent is not found when its service stops"},
+			{limits, false, "no control groups", "limits of memory, processors and processes cannot be set; those of open files and priority can"},
 		}
 	}
-	return "", scanner.Err()
+	missing := tree.Missing(cgroup.Limits{Memory: 1, CPUs: 1, Processes: 1})
+	return []finding{
+		{groups, true, "cgroup v2, writable at " + tree.Base(), "each instance gets one, and is ended whole whatever its processes do"},
+		choose(limits, len(missing) == 0,
+			"memory, processors and processes", "services can be limited",
+			reasons(missing), "a service starts without a limit that cannot be set"),
+	}
 }
 
-func ownCgroup() (string, error) {
-	content, err := os.ReadFile("/proc/self/cgroup")
-	if err != nil {
-		return "", err
+// reasons are what keeps limits from being set, and each remedy once.
+func reasons(missing []error) string {
+	var words []string
+	for _, err := range missing {
+		var unavailable *cgroup.UnavailableError
+		if !errors.As(err, &unavailable) {
+			words = append(words, err.Error())
+			continue
+		}
+		words = append(words, unavailable.What+": "+unavailable.Reason)
 	}
-	for line := range strings.Lines(string(content)) {
-		if path, ok := strings.CutPrefix(strings.TrimSpace(line), "0::"); ok {
-			return path, nil
+	for _, err := range missing {
+		var unavailable *cgroup.UnavailableError
+		if errors.As(err, &unavailable) && unavailable.Remedy != "" && !slices.Contains(words, unavailable.Remedy) {
+			words = append(words, unavailable.Remedy)
 		}
 	}
-	return "", errors.New("/proc/self/cgroup names none")
+	return strings.Join(words, "; ")
 }
 
 func pidNamespace() finding {

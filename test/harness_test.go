@@ -225,6 +225,7 @@ func sweep(t *testing.T, stateDir string) {
 	if _, err := probes.Sweep(ctx, filter, 0); err != nil {
 		t.Errorf("cannot end what is left of the installation: %v", err)
 	}
+	endGroups(t, filter.Installation)
 }
 
 // end ends the host as an operator would, if it still runs.

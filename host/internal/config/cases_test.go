@@ -329,8 +329,8 @@ var badCases = []struct {
 	},
 	{
 		"arguments of later versions",
-		`@ checksum="sha256:00"| limits {|  memory="5MiB"| }|}|locals {|}`,
-		[]finding{at("3,2-10", "not expected here"), at("4,2-8", "not expected here"), at("8,1-7", "not expected here")},
+		`@ schedule="0 * * * *"| sandbox {|  network=false| }|}|locals {|}`,
+		[]finding{at("3,2-10", "not expected here"), at("4,2-9", "not expected here"), at("8,1-7", "not expected here")},
 	},
 	{
 		"reserved and impossible variables",
@@ -519,6 +519,49 @@ var badCases = []struct {
 		"fault on a very long line",
 		`@ env={` + strings.Repeat(`LONG="xxxxxxxxxx",`, 1) + strings.Repeat(" ", 100) + `B=["` + strings.Repeat("y", 300) + `"],` + strings.Repeat("C", 200) + `="x"}|}`,
 		[]finding{at("3,127-431", "env.B")},
+	},
+	{
+		"checksum without algorithm",
+		`@ checksum="` + strings.Repeat("0123456789abcdef", 4) + `"|}`,
+		[]finding{at("3,11-77", `write "sha256:" before it`)},
+	},
+	{
+		"checksum of another algorithm",
+		`@ checksum="md5:d41d8cd98f00b204e9800998ecf8427e"|}`,
+		[]finding{at("3,11-49", `not "md5"`)},
+	},
+	{
+		"checksum cut short",
+		`@ checksum="sha256:0123"|}`,
+		[]finding{at("3,11-24", "64 hexadecimal digits", "There are 4 digits")},
+	},
+	{
+		"checksum with a digit that is none",
+		`@ checksum="sha256:` + strings.Repeat("g", 64) + `"|}`,
+		[]finding{at("3,11-84", "64 hexadecimal digits")},
+	},
+	{
+		"limits out of range",
+		`@ limits {|  memory=512|  cpus=0|  processes=0|  open_files=3|  nice=20| }|}`,
+		[]finding{
+			at("4,10-13", "A unit is needed", `"512MiB"`), at("5,8-9", "0.01"), at("6,13-14", "from 1 on"),
+			at("7,14-15", "from 16 on"), at("8,8-10", "from -20 to 19"),
+		},
+	},
+	{
+		"size with a unit that is none",
+		`@ limits {|  memory="512M"| }|}`,
+		[]finding{at("4,10-16", `"M" is no unit`, `Write "512MiB"`)},
+	},
+	{
+		"size too small",
+		`@ limits {|  memory="4kB"| }|}`,
+		[]finding{at("4,10-15", "at least 1MiB")},
+	},
+	{
+		"misspelt limit",
+		`@ limits {|  cpu=1| }|}`,
+		[]finding{at("4,3-6", `Did you mean "cpus"?`)},
 	},
 }
 

@@ -2,6 +2,7 @@ package config
 
 import (
 	"maps"
+	"reflect"
 	"slices"
 )
 
@@ -72,6 +73,14 @@ var serviceAttributes = []attribute[Service]{
 	{"env", replaces, func(a, b Service) []string { return names(a.Env, b.Env) }},
 	{"inherit", replaces, func(a, b Service) []string { return whether(!slices.Equal(set(a.Inherit), set(b.Inherit))) }},
 	value("port", replaces, func(s Service) int { return s.Port }),
+	value("checksum", replaces, func(s Service) string { return s.Checksum }),
+	{"user", replaces, func(a, b Service) []string { return whether(!reflect.DeepEqual(a.Account, b.Account)) }},
+	value("no_new_privs", replaces, func(s Service) bool { return s.NoNewPrivs }),
+	value("limits.memory", replaces, func(s Service) any { return s.Limits.Memory }),
+	value("limits.cpus", replaces, func(s Service) any { return s.Limits.CPUs }),
+	value("limits.processes", replaces, func(s Service) any { return s.Limits.Processes }),
+	value("limits.open_files", replaces, func(s Service) any { return s.Limits.OpenFiles }),
+	{"limits.nice", replaces, func(a, b Service) []string { return whether(!reflect.DeepEqual(a.Limits.Nice, b.Limits.Nice)) }},
 	value("on_host_exit", replaces, func(s Service) string { return s.OnHostExit }),
 	value("orphan_ttl", replaces, func(s Service) any { return s.OrphanTTL }),
 	{"depends_on", inPlace, func(a, b Service) []string {

@@ -9,6 +9,8 @@ import (
 	"time"
 
 	"github.com/hashicorp/hcl/v2"
+
+	"github.com/plughost/plughost/host/internal/account"
 )
 
 // Config is a whole configuration without a fault.
@@ -135,6 +137,20 @@ type Service struct {
 	// Tools says which tools an MCP service offers, or an agent may call.
 	Tools Tools
 
+	// Checksum is the SHA-256 that the executable must have, in hexadecimal, or
+	// empty.
+	Checksum string
+
+	// Account is whom the service runs as, or nil for whom the host runs as.
+	Account *account.Account
+
+	// NoNewPrivs says that no process of the service may gain privileges by an
+	// exec. Default: whether Account is set.
+	NoNewPrivs bool
+
+	// Limits are what the service may use.
+	Limits Limits
+
 	// Range is the header of the block, for messages about the service.
 	Range hcl.Range
 }
@@ -143,8 +159,8 @@ type Service struct {
 func (s Service) Ref() Ref { return Ref{Kind: s.Kind, Name: s.Name} }
 
 // Hash returns a digest of all that a running instance was made from: kind,
-// name, command, executable path, directory, variables, inherited names and
-// port, and what it does when the host ends. Two configurations whose service has the same hash need no new
+// name, command, executable path, directory, variables, inherited names, port,
+// what it does when the host ends, and what it is held to. Two configurations whose service has the same hash need no new
 // instance. What the host can change while the instance runs (dependencies,
 // time limits, restart policy, tools) is not part of it, nor are the position in
 // the file, the order of variables or the content of the executable.
@@ -183,6 +199,9 @@ func (s Service) Hash() string {
 	number(s.Port)
 	text(s.OnHostExit)
 	number(int(s.OrphanTTL))
+	for _, word := range s.confinementText() {
+		text(word)
+	}
 	return hex.EncodeToString(h.Sum(nil))
 }
 

@@ -38,8 +38,9 @@ func defaultRestart() Restart {
 var (
 	serviceSchema = blocks(
 		attributes("command", "dir", "env", "inherit", "port", "depends_on",
-			"on_host_exit", "orphan_ttl"),
-		"ready", "health", "restart", "stop", "tools")
+			"on_host_exit", "orphan_ttl",
+			"checksum", "user", "group", "no_new_privs"),
+		"ready", "health", "restart", "stop", "tools", "limits")
 	readySchema   = attributes("timeout")
 	healthSchema  = attributes("interval", "timeout", "failures")
 	restartSchema = attributes("policy", "delay", "factor", "max_delay", "jitter", "reset_after", "limit", "within")
@@ -97,6 +98,7 @@ func (d *decoder) service(block *hcl.Block) *serviceDecl {
 	}
 	d.tools(s, d.single(content, "tools"))
 	d.onHostExit(s, attrs)
+	d.confinement(s, content)
 	return s
 }
 

@@ -10,6 +10,8 @@ import (
 	"time"
 
 	"github.com/hashicorp/hcl/v2"
+
+	"github.com/plughost/plughost/host/internal/account"
 )
 
 func TestServiceNames(t *testing.T) {
@@ -167,6 +169,11 @@ func TestHashFollowsWhatAnInstanceIsMadeFrom(t *testing.T) {
 		"env shifted":    func(s *Service) { s.Env = map[string]string{"A": "1B", "2": ""} },
 		"inherit":        func(s *Service) { s.Inherit = nil },
 		"port":           func(s *Service) { s.Port = 2 },
+		"checksum":       func(s *Service) { s.Checksum = "00" },
+		"user":           func(s *Service) { s.Account = &account.Account{UID: 1} },
+		"no_new_privs":   func(s *Service) { s.NoNewPrivs = true },
+		"limit":          func(s *Service) { s.Limits.Memory = 1 },
+		"nice":           func(s *Service) { s.Limits.Nice = new(int) },
 		"words shifted":  func(s *Service) { s.Command = []string{"xy", ""} },
 		"env to inherit": func(s *Service) { s.Env, s.Inherit = nil, []string{"A", "1", "B", "2", "P", "Q"} },
 	}

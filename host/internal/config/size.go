@@ -47,14 +47,21 @@ func sizeUnits() map[string]int64 {
 	}
 }
 
+// maxSizeDigits is enough for every size that can be counted, to the byte.
+const maxSizeDigits = 24
+
 // parseSize reads a number with a unit. What is wrong with it is said in the
 // advice.
 func parseSize(s string) (bytes int64, advice string) {
 	s = strings.TrimSpace(s)
 	number := strings.TrimRight(s, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ ")
 	unit := strings.TrimSpace(s[len(number):])
-	n, ok := new(big.Rat).SetString(number)
-	if !ok || strings.Trim(number, "0123456789.") != "" || n.Sign() < 0 {
+	n, ok := new(big.Rat), false
+	// Before it is converted: an exponent could ask for a number of any length.
+	if len(number) <= maxSizeDigits && strings.Trim(number, "0123456789.") == "" {
+		n, ok = n.SetString(number)
+	}
+	if !ok {
 		return 0, fmt.Sprintf(`%s is no size. Write a number with the unit KiB, MiB or GiB, for instance "10MiB".`, quote(s))
 	}
 	factor, known := sizeUnits()[unit]
