@@ -65,6 +65,9 @@ func (l *Launcher) Adopt(ctx context.Context, record registry.Record, spec Spec)
 		dir:      l.Installation.InstanceDir(record.Identity.Instance),
 		tail:     &tail{},
 	}
+	if l.Groups != nil && record.Cgroup != "" {
+		inst.group = l.Groups.Find(inst.ID(), record.Cgroup)
+	}
 	if err := inst.adopt(ctx, process, spec); err != nil {
 		if cause := context.Cause(ctx); cause != nil {
 			err = cause
@@ -110,7 +113,7 @@ func (i *Instance) adopt(ctx context.Context, process *probes.Process, spec Spec
 	if err := i.checkListener(ctx); err != nil {
 		return err
 	}
-	i.runner = attach(process, spec.Path, i.dir, i.output(spec.Output))
+	i.runner = i.attach(process, spec)
 	i.client = plugin.NewClient(i.clientConfig(spec, func(config *plugin.ClientConfig) {
 		config.Reattach = &plugin.ReattachConfig{
 			Protocol:        plugin.ProtocolGRPC,
@@ -206,7 +209,7 @@ func (i *Instance) takeStreams(ctx context.Context) error {
 // logFile logs what a plugin wrote without a host.
 func (i *Instance) logFile(name string) {
 	path := filepath.Join(i.dir, filepath.Base(name))
-	file, err := os.Open(path)
+	file, err := openOutput(path)
 	if err != nil {
 		return
 	}
@@ -219,14 +222,15 @@ func (i *Instance) logFile(name string) {
 
 // attach returns the runner of a process that this host did not start, and
 // takes over process.
-func attach(process *probes.Process, path, dir string, output Output) *runner {
+func (i *Instance) attach(process *probes.Process, spec Spec) *runner {
 	r := newRunner()
-	r.cmd = &exec.Cmd{Path: path} // for its name
-	r.instanceDir, r.output, r.process = dir, output, process
+	r.cmd = &exec.Cmd{Path: spec.Path} // for its name
+	r.confinement, r.group = spec.Confinement, i.group
+	r.instanceDir, r.output, r.process = i.dir, i.output(spec.Output), process
 	go func() {
 		defer close(r.exited)
 		if r.waitErr = process.Wait(context.Background()); r.waitErr == nil {
-			r.waitErr = exitOf(process)
+			r.waitErr = r.explainExit(exitOf(process))
 		} // else it was closed: nobody asks any more
 	}()
 	return r

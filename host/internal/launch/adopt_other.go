@@ -18,4 +18,6 @@ func openNamedPipes(string) (*namedPipes, error) { return nil, errors.ErrUnsuppo
 
 func (p *namedPipes) close() {}
 
+func openOutput(path string) (*os.File, error) { return nil, errors.ErrUnsupported }
+
 func (p *namedPipes) remove() {}

@@ -9,6 +9,7 @@ import (
 	"os"
 	"path/filepath"
 	"runtime"
+	"syscall"
 
 	"github.com/google/uuid"
 	"golang.org/x/sys/unix"
@@ -52,10 +53,7 @@ func openNamedPipes(dir string) (p *namedPipes, err error) {
 // readEnd makes a pipe and opens it for reading. Before a writer has opened it
 // a read would return its end.
 func readEnd(path string) (*os.File, error) {
-	if err := unix.Mkfifo(path, 0o600); err != nil {
-		return nil, err
-	}
-	file, err := os.OpenFile(path, os.O_RDONLY|unix.O_NONBLOCK, 0)
+	file, err := makePipe(path, os.O_RDONLY)
 	if err != nil || runtime.GOOS == "linux" {
 		return file, err
 	}
@@ -83,10 +81,54 @@ func polled(fifo *os.File) (*os.File, error) {
 // writeEnd makes a pipe and opens it for writing, which must not wait for its
 // reader.
 func writeEnd(path string) (*os.File, error) {
+	return makePipe(path, os.O_RDWR)
+}
+
+// makePipe makes a named pipe for whom the directory belongs to, and opens it.
+// The owner of the directory may be another user than the host's, and not be
+// trusted: what is opened has to be the pipe.
+func makePipe(path string, mode int) (*os.File, error) {
 	if err := unix.Mkfifo(path, 0o600); err != nil {
 		return nil, err
 	}
-	return os.OpenFile(path, os.O_RDWR|unix.O_NONBLOCK, 0)
+	file, err := openOwn(path, mode|unix.O_NONBLOCK, os.ModeNamedPipe)
+	if err != nil {
+		return nil, err
+	}
+	var owner unix.Stat_t
+	if err = unix.Stat(filepath.Dir(path), &owner); err == nil && int(owner.Uid) != os.Geteuid() {
+		err = file.Chown(int(owner.Uid), int(owner.Gid))
+	}
+	if err != nil {
+		return nil, errors.Join(err, file.Close())
+	}
+	return file, nil
+}
+
+// openOwn opens a file that has to be of a kind, and the directory's owner's or
+// the host's. It follows no link.
+func openOwn(path string, mode int, kind os.FileMode) (*os.File, error) {
+	file, err := os.OpenFile(path, mode|unix.O_NOFOLLOW, 0)
+	if err != nil {
+		return nil, err
+	}
+	var dir unix.Stat_t
+	info, err := file.Stat()
+	if err = errors.Join(err, unix.Stat(filepath.Dir(path), &dir)); err == nil {
+		own, ok := info.Sys().(*syscall.Stat_t)
+		if !ok || info.Mode().Type() != kind || own.Nlink != 1 || own.Uid != dir.Uid && int(own.Uid) != os.Geteuid() {
+			err = fmt.Errorf("%s is not what was expected there", path)
+		}
+	}
+	if err != nil {
+		return nil, errors.Join(err, file.Close())
+	}
+	return file, nil
+}
+
+// openOutput opens a file in the directory of an instance that the plugin wrote.
+func openOutput(path string) (*os.File, error) {
+	return openOwn(path, os.O_RDONLY|unix.O_NONBLOCK, 0)
 }
 
 func (p *namedPipes) close() {
