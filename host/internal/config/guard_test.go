@@ -7,7 +7,8 @@ import (
 )
 
 func TestHostileInputIsRefusedBeforeItIsParsed(t *testing.T) {
-	many := maxFileSize/8 - 10
+	// Far above every limit.
+	const many = 4 * maxOperators
 	for _, tt := range []struct {
 		name, text, says string
 	}{
@@ -26,7 +27,7 @@ func TestHostileInputIsRefusedBeforeItIsParsed(t *testing.T) {
 		{"minus signs with space between", "a=(" + strings.Repeat("- !\n/**/", many/8), "in a row"},
 		{"additions", "a=1" + strings.Repeat("+1", many/2), "operators"},
 		{"comparisons", "a=1" + strings.Repeat("==1", many/3), "operators"},
-		{"conditions", "a=" + strings.Repeat("b?c:", many/4), "operators"},
+		{"conditions", "a=" + strings.Repeat("b?c:", many/3), "operators"},
 		{"heredocs", "a=" + strings.Repeat("<<A\n", many), "heredocs"},
 		{"huge number", "a=1e1000000000", "too large"},
 		{"huge number in a template", `a="${1e+1000000000}"`, "too large"},
@@ -92,6 +93,6 @@ func TestLimitsLeaveRoomForOrdinaryDepth(t *testing.T) {
 	_, diags := loadText(t, "services.hcl", text)
 	wantFindings(t, diags, at("3,9-197", "Function"))
 	// Brackets that are closed do not count, however many there are.
-	cfg, diags := loadText(t, "services.hcl", written(`@ env={A="`+strings.Repeat("${(1)}", 5000)+`"}|}`))
+	cfg, diags := loadText(t, "services.hcl", written(`@ env={A="`+strings.Repeat("${(1)}", 10*maxBrackets)+`"}|}`))
 	good(t, cfg, diags)
 }
