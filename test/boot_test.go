@@ -51,6 +51,7 @@ func TestSlowStartIsWaitedFor(t *testing.T) {
 // TestHostIsStoppedDuringAStart stops a host when some services are on their
 // way, and others elsewhere.
 func TestHostIsStoppedDuringAStart(t *testing.T) {
+	t.Parallel()
 	slow := newFamily(t)
 	h := startFaults(t, hostOptions{},
 		fault("slow", fmt.Sprintf(`
@@ -77,6 +78,7 @@ func TestHostIsStoppedDuringAStart(t *testing.T) {
 
 // TestServiceIsStoppedDuringItsStart stops the service instead.
 func TestServiceIsStoppedDuringItsStart(t *testing.T) {
+	t.Parallel()
 	slow := newFamily(t)
 	h := startFaults(t, hostOptions{}, fault("slow", fmt.Sprintf(`
   env = { %s, FAULT_DELAY = "1h", FAULT_GRANDCHILD = "stubborn" }
@@ -126,9 +128,11 @@ func checkNothingRuns(t *testing.T, stateDir string) {
 // TestHostIsKilledWhileItStartsServices kills the host when so many of its
 // services have a process; others are recorded and have none yet.
 func TestHostIsKilledWhileItStartsServices(t *testing.T) {
+	t.Parallel()
 	const n = 10
 	for _, spawned := range []int{1, 5, n} {
 		t.Run(fmt.Sprint(spawned), func(t *testing.T) {
+			t.Parallel()
 			old := newFamily(t)
 			var slow, quick []string
 			for i := range n {
@@ -172,6 +176,7 @@ func TestHostIsKilledWhileItStartsServices(t *testing.T) {
 // TestHalfMadeHandshakeFailsTheStart has plugins say something else than they
 // should, and hang.
 func TestHalfMadeHandshakeFailsTheStart(t *testing.T) {
+	t.Parallel()
 	// A server of somebody else's, which no plugin can point the host at.
 	path := filepath.Join(newStateDir(t), "stranger.sock")
 	stranger, err := net.Listen("unix", path)
@@ -244,13 +249,13 @@ func TestHalfMadeHandshakeFailsTheStart(t *testing.T) {
 // TestStateDirectoryOfAnyLength puts the state directory where its path is
 // about as long as the address of a socket can be, or longer.
 func TestStateDirectoryOfAnyLength(t *testing.T) {
-	longTemp := filepath.Join(t.TempDir(), strings.Repeat("t", 120))
-	if err := os.Mkdir(longTemp, 0o700); err != nil {
-		t.Fatal(err)
-	}
+	t.Parallel()
 	for _, length := range []int{60, 65, 66, 67, 68, 69, 70, 71, 72, 92, 107, 108, 240} {
 		t.Run(fmt.Sprint(length), func(t *testing.T) {
+			t.Parallel()
 			base := newStateDir(t)
+			longTemp := filepath.Join(t.TempDir(), strings.Repeat("t", 120))
+			check(t, os.Mkdir(longTemp, 0o700))
 			pad := length - len(base) - 1
 			if pad < 1 {
 				t.Skipf("temporary directories have longer paths here: %s", base)
@@ -283,6 +288,7 @@ func TestStateDirectoryOfAnyLength(t *testing.T) {
 
 // TestHurriedStop gives a host that ends a second signal.
 func TestHurriedStop(t *testing.T) {
+	t.Parallel()
 	f := newFamily(t)
 	opts := faultConfig(t, hostOptions{hostBlock: "  shutdown {\n    timeout = \"1h\"\n  }\n"}, fault("f", fmt.Sprintf(`
   env = { %s, FAULT_GRANDCHILD = "stubborn" }
@@ -302,23 +308,28 @@ func TestHurriedStop(t *testing.T) {
 
 // TestReadyServiceIsServed calls a service as soon as it is said to be ready.
 func TestReadyServiceIsServed(t *testing.T) {
-	for range 5 {
-		h := startFaults(t, hostOptions{}, fault("f", ""))
-		h.waitReady()
-		callTool[struct{ PID int }](t, connectMCP(t, h.base+"/mcp/f"), "pid", map[string]any{})
-		for range 5 {
-			if _, stderr, code := plughost(t, "restart", "f", "--state-dir", h.stateDir); code != 0 {
-				t.Fatalf("plughost restart ended with status %d: %s", code, stderr)
-			}
+	t.Parallel()
+	for i := range 5 {
+		t.Run(fmt.Sprint(i), func(t *testing.T) {
+			t.Parallel()
+			h := startFaults(t, hostOptions{}, fault("f", ""))
+			h.waitReady()
 			callTool[struct{ PID int }](t, connectMCP(t, h.base+"/mcp/f"), "pid", map[string]any{})
-		}
-		h.stop()
+			for range 5 {
+				if _, stderr, code := plughost(t, "restart", "f", "--state-dir", h.stateDir); code != 0 {
+					t.Fatalf("plughost restart ended with status %d: %s", code, stderr)
+				}
+				callTool[struct{ PID int }](t, connectMCP(t, h.base+"/mcp/f"), "pid", map[string]any{})
+			}
+			h.stop()
+		})
 	}
 }
 
 // TestRefusedHandshakeIsTheReason has handshakes refused, and looks for the
 // reason in what the service says of its failure.
 func TestRefusedHandshakeIsTheReason(t *testing.T) {
+	t.Parallel()
 	const body = "\n  env = { FAULT_HANDSHAKE = %q }\n  restart {\n    policy = \"never\"\n  }\n"
 	var services []string
 	for i := range 10 {

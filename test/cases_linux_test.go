@@ -21,6 +21,7 @@ func environ(t *testing.T, pid int) []string {
 }
 
 func TestEnvironmentOfAChildIsOnlyWhatItWasGiven(t *testing.T) {
+	t.Parallel()
 	h := startFaults(t, hostOptions{env: []string{
 		"CANARY_SECRET=hunter2",
 		"BOTH=host",
@@ -94,6 +95,7 @@ func checkEnvironment(t *testing.T, env []string, instance string) {
 }
 
 func TestChildInheritsNoDescriptorOfTheHost(t *testing.T) {
+	t.Parallel()
 	opts := faultConfig(t, hostOptions{stateDir: newStateDir(t)}, fault("f", ""))
 	// As a shell would: a file left open for whatever is started.
 	file, err := os.Create(filepath.Join(t.TempDir(), "stray"))

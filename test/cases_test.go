@@ -12,8 +12,15 @@ import (
 	"github.com/plughost/plughost/probes"
 )
 
-// fault is a service block that runs the fault plugin.
+// fault is a service block that runs the fault plugin. A busy machine gets more
+// time for its start than the default, unless body says how much.
 func fault(name, body string) string {
+	if raceEnabled && !strings.Contains(body, "inherit") {
+		body = fmt.Sprintf("  inherit = [%q]\n", envRace) + body
+	}
+	if !strings.Contains(body, "ready") {
+		body = fmt.Sprintf("  ready {\n    timeout = %q\n  }\n", patience) + body
+	}
 	return fmt.Sprintf("service \"mcp\" %q {\n  command = [%q]\n%s\n}\n", name, filepath.Join(binaries, "faultplugin"), body)
 }
 
@@ -42,6 +49,7 @@ func instanceProcesses(t *testing.T, instance string) []probes.Found {
 }
 
 func TestTwoRestartsAtOnceGiveOneInstance(t *testing.T) {
+	t.Parallel()
 	h := startFaults(t, hostOptions{}, fault("f", ""))
 	h.waitReady()
 	before := h.status()["f"]
@@ -72,6 +80,7 @@ func TestTwoRestartsAtOnceGiveOneInstance(t *testing.T) {
 }
 
 func TestServiceThatAlwaysFails(t *testing.T) {
+	t.Parallel()
 	h := startFaults(t, hostOptions{}, fault("f", `
   env = { FAULT_EXIT = "1" }
   restart {
@@ -113,6 +122,7 @@ func TestServiceThatAlwaysFails(t *testing.T) {
 }
 
 func TestHostKilledWithManyServices(t *testing.T) {
+	t.Parallel()
 	const n = 20
 	ports := freePorts(t, n)
 	services := make([]string, n)
@@ -173,6 +183,7 @@ func TestHostKilledWithManyServices(t *testing.T) {
 }
 
 func TestSecondHostIsRefused(t *testing.T) {
+	t.Parallel()
 	opts := faultConfig(t, hostOptions{stateDir: newStateDir(t)}, fault("f", ""))
 	h := startHost(t, opts)
 	h.waitReady()
@@ -186,6 +197,7 @@ func TestSecondHostIsRefused(t *testing.T) {
 }
 
 func TestLongStateDirectory(t *testing.T) {
+	t.Parallel()
 	dir := filepath.Join(newStateDir(t), strings.Repeat("d", 120))
 	h := startFaults(t, hostOptions{stateDir: dir}, fault("f", ""))
 	h.waitReady()
@@ -193,6 +205,7 @@ func TestLongStateDirectory(t *testing.T) {
 }
 
 func TestCrashedPluginIsReplaced(t *testing.T) {
+	t.Parallel()
 	h := startFaults(t, hostOptions{}, fault("f", `
   env = { FAULT_GRANDCHILD = "stubborn" }
   stop {
@@ -230,6 +243,7 @@ func TestCrashedPluginIsReplaced(t *testing.T) {
 }
 
 func TestWrongUsage(t *testing.T) {
+	t.Parallel()
 	stateDir := newStateDir(t)
 	missing := filepath.Join(t.TempDir(), "missing.hcl")
 	bad := writeConfig(t, "service \"mcp\" \"a\" {\n  comand = [\"sh\"]\n}\n")

@@ -16,6 +16,7 @@ import (
 // TestDamagedRegistry loses or damages the registry while children live whose
 // host is gone: they are found by their marker.
 func TestDamagedRegistry(t *testing.T) {
+	t.Parallel()
 	tests := []struct {
 		name string
 		// damage is given the registry's path and its content of before the
@@ -111,6 +112,7 @@ func check(t *testing.T, err error) {
 // TestReusedAddressIsLeftAlone has somebody else listen where a plugin of a
 // host that is gone listened.
 func TestReusedAddressIsLeftAlone(t *testing.T) {
+	t.Parallel()
 	opts := faultConfig(t, hostOptions{stateDir: newStateDir(t), outliveHost: true}, fault("f", ""))
 	h := startHost(t, opts)
 	h.waitReady()
@@ -157,6 +159,7 @@ func pluginSocket(t *testing.T, stateDir string) string {
 // TestTwoInstallationsNeverTouchEachOther runs the same configuration twice,
 // and has all happen to one of them that makes a host reclaim.
 func TestTwoInstallationsNeverTouchEachOther(t *testing.T) {
+	t.Parallel()
 	const body = "\n  env = { FAULT_GRANDCHILD = \"daemon\" }\n"
 	services := []string{fault("a", body), fault("b", body), fault("c", body)}
 	ours := faultConfig(t, hostOptions{stateDir: newStateDir(t), outliveHost: true}, services...)
@@ -225,6 +228,7 @@ func TestTwoInstallationsNeverTouchEachOther(t *testing.T) {
 
 // TestHostIsKilledDuringItsShutdown kills a host that is stopping services.
 func TestHostIsKilledDuringItsShutdown(t *testing.T) {
+	t.Parallel()
 	f := newFamily(t)
 	body := "\n  env = { " + f.env() + ", FAULT_GRANDCHILD = \"stubborn daemon\" }\n  stop {\n    grace = %q\n  }\n"
 	stateDir := newStateDir(t)
@@ -257,6 +261,7 @@ func TestHostIsKilledDuringItsShutdown(t *testing.T) {
 // TestHostIsStoppedWhileItReclaims stops a host that is waiting for orphans to
 // end, and has an hour for that.
 func TestHostIsStoppedWhileItReclaims(t *testing.T) {
+	t.Parallel()
 	f := newFamily(t)
 	opts := faultConfig(t, hostOptions{stateDir: newStateDir(t), outliveHost: true}, fault("f", fmt.Sprintf(`
   env = { %s, FAULT_GRANDCHILD = "stubborn daemon" }

@@ -119,6 +119,7 @@ var relatives = []struct {
 // TestNothingOutlivesItsInstance has instances with grandchildren of every kind
 // end in every way.
 func TestNothingOutlivesItsInstance(t *testing.T) {
+	t.Parallel()
 	ways := []struct {
 		name string
 		// end ends an instance, and returns when nothing of it may be left.
@@ -155,6 +156,7 @@ func TestNothingOutlivesItsInstance(t *testing.T) {
 	}
 	for _, way := range ways {
 		t.Run(way.name, func(t *testing.T) {
+			t.Parallel()
 			var services []string
 			families := make([]family, len(relatives))
 			for i, kind := range relatives {
@@ -213,8 +215,10 @@ func relativeBody(words string, f family) string {
 // TestNoOrphanOutlivesTheNextStart has the host die, with children that notice
 // it and with children that do not.
 func TestNoOrphanOutlivesTheNextStart(t *testing.T) {
+	t.Parallel()
 	for _, outlive := range []bool{false, true} {
 		t.Run(fmt.Sprintf("plugins outlive the host %v", outlive), func(t *testing.T) {
+			t.Parallel()
 			var services []string
 			families := make(map[string]family)
 			for i, kind := range relatives {
@@ -261,6 +265,7 @@ func TestNoOrphanOutlivesTheNextStart(t *testing.T) {
 
 // TestStoppedPluginIsEnded suspends plugins, which then answer nothing.
 func TestStoppedPluginIsEnded(t *testing.T) {
+	t.Parallel()
 	body := `
   stop {
     grace = "300ms"

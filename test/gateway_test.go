@@ -11,6 +11,7 @@ import (
 )
 
 func TestHostWhoseGatewayPortIsTakenSaysByWhom(t *testing.T) {
+	t.Parallel()
 	port := freePorts(t, 1)[0]
 	stranger := startHelper(t, "listen", fmt.Sprint(port))
 	config := writeConfig(t, fmt.Sprintf("host {\n  listen = \"127.0.0.1:%d\"\n}\n", port)+fault("f", ""))
@@ -25,6 +26,7 @@ func TestHostWhoseGatewayPortIsTakenSaysByWhom(t *testing.T) {
 }
 
 func TestGatewayRefusesWebPagesOfElsewhere(t *testing.T) {
+	t.Parallel()
 	h := startFaults(t, hostOptions{}, fault("f", ""))
 	h.waitReady()
 	body := []byte(`{"jsonrpc":"2.0","id":1,"method":"initialize","params":{"protocolVersion":"2025-06-18","capabilities":{},"clientInfo":{"name":"t","version":"1"}}}`)

@@ -2,6 +2,12 @@
 
 // Package test runs the built binaries as their users do: real processes, real
 // sockets, real signals.
+//
+// A test's time goes by in waiting, so tests run side by side: each begins with
+// t.Parallel(), and so does each of its subtests that starts a host of its own.
+// It has its own state directory (newStateDir) and its own ports (freePorts),
+// and looks only at processes of its own installation. How many run at once is
+// bounded by TestMain. When all are over, nothing of any may be left.
 package test
 
 import (
@@ -9,6 +15,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"flag"
 	"fmt"
 	"io"
 	"math/rand/v2"
@@ -40,6 +47,14 @@ const envBinaries = "PLUGHOST_TEST_BINARIES"
 
 // binaries is the directory of the built binaries, set by TestMain.
 var binaries string
+
+// envRace has the options of the race detector.
+const envRace = "GORACE"
+
+// atOnce is how many tests run side by side, unless -parallel says otherwise.
+// Each waits for processes more than it computes, but these must become ready
+// in their time.
+func atOnce() int { return max(4, 2*runtime.GOMAXPROCS(0)) }
 
 func TestMain(m *testing.M) {
 	if runHelper() {
@@ -73,6 +88,20 @@ func runTests(m *testing.M) int {
 		fmt.Fprintln(os.Stderr, err)
 		return 1
 	}
+	// The race detector has every program sleep for a second before it exits.
+	if err := os.Setenv(envRace, strings.TrimSpace(os.Getenv(envRace)+" atexit_sleep_ms=0")); err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		return 1
+	}
+	flag.Parse()
+	bounded := false
+	flag.Visit(func(f *flag.Flag) { bounded = bounded || f.Name == "test.parallel" })
+	if !bounded {
+		if err := flag.Set("test.parallel", strconv.Itoa(atOnce())); err != nil {
+			fmt.Fprintln(os.Stderr, err)
+			return 1
+		}
+	}
 	code := m.Run()
 	for _, leftover := range leftovers(scratch) {
 		fmt.Fprintln(os.Stderr, "left behind by the tests:", leftover)
@@ -83,20 +112,28 @@ func runTests(m *testing.M) int {
 
 // build builds every binary that the tests run.
 func build(dir string) error {
-	for target, pkg := range map[string]string{
-		"plughost":      "../host",
-		"mcp-example":   "../plugins/mcp-example",
-		"agent-example": "../plugins/agent-example",
-		"faultplugin":   "./faultplugin",
-	} {
-		args := []string{"build", "-o", filepath.Join(dir, target)}
-		if raceEnabled {
-			args = append(args, "-race")
+	args := []string{"build", "-ldflags=-w", "-o", dir + "/"}
+	packages := []string{"../host", "../plugins/mcp-example", "../plugins/agent-example", "./faultplugin"}
+	if raceEnabled {
+		// Grandchildren only live and die, and they are many.
+		grandchild := exec.Command("go", append(args, "./faultplugin")...)
+		if err := runBuild(grandchild); err != nil {
+			return err
 		}
-		output, err := exec.Command("go", append(args, pkg)...).CombinedOutput()
-		if err != nil {
-			return fmt.Errorf("cannot build %s: %w\n%s", pkg, err, output)
+		if err := os.Rename(filepath.Join(dir, "faultplugin"), filepath.Join(dir, "grandchild")); err != nil {
+			return err
 		}
+		args = append(args, "-race")
+	}
+	if err := runBuild(exec.Command("go", append(args, packages...)...)); err != nil {
+		return err
+	}
+	return os.Rename(filepath.Join(dir, "host"), filepath.Join(dir, "plughost"))
+}
+
+func runBuild(cmd *exec.Cmd) error {
+	if output, err := cmd.CombinedOutput(); err != nil {
+		return fmt.Errorf("%s: %w\n%s", cmd, err, output)
 	}
 	return nil
 }
@@ -296,7 +333,7 @@ func (h *host) waitOutput(text string) {
 	}
 }
 
-// serviceStatus is what `plughost status --json` says of a service.
+// serviceStatus is what a host says of a service.
 type serviceStatus struct {
 	Service   struct{ Kind, Name string }
 	State     string
@@ -307,26 +344,65 @@ type serviceStatus struct {
 	LastError string
 }
 
-// status asks the command line for the state of all services, by name.
+// status asks the host for the state of all services, by name.
 func (h *host) status() map[string]serviceStatus {
 	h.t.Helper()
 	services := h.tryStatus()
 	if services == nil {
-		h.t.Fatal("plughost status does not answer")
+		h.t.Fatal("the host does not say how its services are")
 	}
 	return services
 }
 
-// tryStatus returns nil as long as the host does not answer.
+// tryStatus returns nil as long as the host does not answer. It asks on the
+// control socket what `plughost status --json` asks there: tests ask often.
 func (h *host) tryStatus() map[string]serviceStatus {
 	h.t.Helper()
-	stdout, _, code := plughost(h.t, "status", "--json", "--state-dir", h.stateDir)
-	if code != 0 {
+	client := http.Client{Timeout: patience, Transport: &http.Transport{
+		DisableKeepAlives: true,
+		DialContext: func(ctx context.Context, _, _ string) (net.Conn, error) {
+			var dialer net.Dialer
+			return dialer.DialContext(ctx, "unix", h.controlSocket())
+		},
+	}}
+	response, err := client.Get("http://plughost/v1/status")
+	if err != nil {
 		return nil
 	}
+	defer response.Body.Close()
+	content, err := io.ReadAll(response.Body)
+	if err != nil {
+		return nil
+	}
+	if response.StatusCode != http.StatusOK {
+		h.t.Fatalf("the host answers %s: %s", response.Status, content)
+	}
+	return parseStatus(h.t, string(content))
+}
+
+// controlSocket is the path of the host's control socket: in the state
+// directory, or in /tmp if that has too long a path.
+func (h *host) controlSocket() string {
+	path := filepath.Join(h.stateDir, "run", "control.sock")
+	if _, err := os.Lstat(path); err == nil {
+		return path
+	}
+	id, err := os.ReadFile(filepath.Join(h.stateDir, "installation"))
+	if err != nil {
+		return path // the host has not made it yet
+	}
+	short := strings.ReplaceAll(strings.TrimSpace(string(id)), "-", "")
+	if elsewhere, _ := filepath.Glob("/tmp/plughost-" + short[:min(16, len(short))] + "*/control.sock"); len(elsewhere) > 0 {
+		return elsewhere[0]
+	}
+	return path
+}
+
+func parseStatus(t *testing.T, text string) map[string]serviceStatus {
+	t.Helper()
 	var answer struct{ Services []serviceStatus }
-	if err := json.Unmarshal([]byte(stdout), &answer); err != nil {
-		h.t.Fatalf("plughost status --json: %v in %s", err, stdout)
+	if err := json.Unmarshal([]byte(text), &answer); err != nil {
+		t.Fatalf("the state of the services: %v in %s", err, text)
 	}
 	services := make(map[string]serviceStatus)
 	for _, s := range answer.Services {
@@ -443,22 +519,66 @@ func (h *host) connect(t *testing.T, service string) *mcp.ClientSession {
 	return session
 }
 
-// freePorts returns ports that were free a moment ago, from below the range of
-// which the kernel gives ports to clients: those are taken at any time.
+// envPorts hands ports to a test that runs itself again.
+const envPorts = "PLUGHOST_TEST_PORTS"
+
+// takenPorts are those that were given to tests. Each is held with a UDP socket
+// until the run ends, so that another run on the machine does not get it.
+var takenPorts = struct {
+	sync.Mutex
+	held map[int]net.PacketConn
+}{held: make(map[int]net.PacketConn)}
+
+// freePorts returns ports that were free a moment ago and that no other test
+// gets, from below the range of which the kernel gives ports to clients: those
+// are taken at any time.
 func freePorts(t *testing.T, n int) []int {
 	t.Helper()
+	takenPorts.Lock()
+	defer takenPorts.Unlock()
 	const first, last = 20000, 32000
-	var ports []int
-	for port := first + rand.IntN(last-first); len(ports) < n; port++ {
-		if port > last {
-			port = first
+	var candidates []int
+	hold := true
+	if given := strings.Fields(os.Getenv(envPorts)); len(given) > 0 {
+		hold = false // the run that gave them does
+		for _, word := range given {
+			port, err := strconv.Atoi(word)
+			if err != nil {
+				t.Fatal(err)
+			}
+			candidates = append(candidates, port)
 		}
-		listener, err := net.Listen("tcp", net.JoinHostPort("127.0.0.1", strconv.Itoa(port)))
+	} else {
+		start := rand.IntN(last - first + 1)
+		for i := range last - first + 1 {
+			candidates = append(candidates, first+(start+i)%(last-first+1))
+		}
+	}
+	var ports []int
+	for _, port := range candidates {
+		if len(ports) == n {
+			break
+		}
+		if _, taken := takenPorts.held[port]; taken {
+			continue
+		}
+		address := net.JoinHostPort("127.0.0.1", strconv.Itoa(port))
+		listener, err := net.Listen("tcp", address)
 		if err != nil {
 			continue
 		}
 		listener.Close()
+		var held net.PacketConn
+		if hold {
+			if held, err = net.ListenPacket("udp", address); err != nil {
+				continue
+			}
+		}
+		takenPorts.held[port] = held
 		ports = append(ports, port)
+	}
+	if len(ports) < n {
+		t.Fatalf("of %d ports only %v are free", n, ports)
 	}
 	return ports
 }

@@ -10,6 +10,7 @@ import (
 )
 
 func TestPluginThatStopsAnsweringIsReplaced(t *testing.T) {
+	t.Parallel()
 	h := startFaults(t, hostOptions{}, fault("f", `
   health {
     interval = "200ms"

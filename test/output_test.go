@@ -167,6 +167,7 @@ func outputName(stream string, library bool) string {
 }
 
 func TestUnrulyLinesAreLogged(t *testing.T) {
+	t.Parallel()
 	early := filepath.Join(t.TempDir(), "early")
 	if err := os.WriteFile(early, unrulyText("begin early", "end early"), 0o600); err != nil {
 		t.Fatal(err)
@@ -202,6 +203,7 @@ func TestUnrulyLinesAreLogged(t *testing.T) {
 // TestLongLineBeforeTheHandshake has a plugin write a line that is long, but not
 // too long to be kept together, before its handshake.
 func TestLongLineBeforeTheHandshake(t *testing.T) {
+	t.Parallel()
 	long := strings.Repeat("x", 40<<10)
 	early := filepath.Join(t.TempDir(), "early")
 	if err := os.WriteFile(early, []byte("begin\n"+long+"\nend\n"), 0o600); err != nil {
@@ -219,6 +221,7 @@ func TestLongLineBeforeTheHandshake(t *testing.T) {
 // TestHandshakeAtTheEndOfALongLine has a plugin end a long line with what would
 // be a handshake if it stood alone.
 func TestHandshakeAtTheEndOfALongLine(t *testing.T) {
+	t.Parallel()
 	early := filepath.Join(t.TempDir(), "early")
 	if err := os.WriteFile(early, []byte(strings.Repeat("x", 16<<10)+"1|1|unix|/nowhere|grpc\n"), 0o600); err != nil {
 		t.Fatal(err)
@@ -235,6 +238,7 @@ func TestHandshakeAtTheEndOfALongLine(t *testing.T) {
 }
 
 func TestEndlessLineIsCut(t *testing.T) {
+	t.Parallel()
 	const length = 200 << 10
 	endless := bytes.Repeat([]byte("x"), length)
 	early := filepath.Join(t.TempDir(), "early")
@@ -278,6 +282,7 @@ func TestEndlessLineIsCut(t *testing.T) {
 }
 
 func TestPluginThatClosesItsOutputIsServed(t *testing.T) {
+	t.Parallel()
 	h := startFaults(t, hostOptions{}, fault("f", ""))
 	h.waitReady()
 	before := h.status()["f"]
@@ -296,6 +301,7 @@ func TestPluginThatClosesItsOutputIsServed(t *testing.T) {
 // TestLastWordsAreLogged has a plugin write much, and a last line without an
 // end, and exit at once; also with a grandchild that holds its output.
 func TestLastWordsAreLogged(t *testing.T) {
+	t.Parallel()
 	const body = "\n  env = { FAULT_GRANDCHILD = %q }\n  restart {\n    policy = \"never\"\n  }\n"
 	h := startFaults(t, hostOptions{}, fault("alone", strings.ReplaceAll(body, "%q", `""`)), fault("held", fmt.Sprintf(body, "plain")))
 	h.waitReady()
@@ -315,6 +321,7 @@ func TestLastWordsAreLogged(t *testing.T) {
 // TestFloodIsBounded has a plugin write without end, and another one answer
 // meanwhile.
 func TestFloodIsBounded(t *testing.T) {
+	// Not in parallel: it takes a whole processor, and the disk.
 	h := startFaults(t, hostOptions{hostBlock: "  logs {\n    max_files = 2\n  }\n"}, fault("flood", ""), fault("other", ""))
 	h.waitReady()
 	line := strings.Repeat("x", 1023) + "\n"

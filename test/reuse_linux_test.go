@@ -2,6 +2,7 @@ package test
 
 import (
 	"errors"
+	"fmt"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -15,6 +16,7 @@ import (
 // recorded pid to a stranger. A pid can be had at will only in a pid namespace,
 // so the test runs itself again as the init of one.
 func TestReusedPIDIsLeftAlone(t *testing.T) {
+	t.Parallel()
 	if os.Getpid() == 1 {
 		testReusedPID(t)
 		return
@@ -33,7 +35,8 @@ func runInPIDNamespace(t *testing.T, name string) {
 	// The mount of /proc takes a shell between the namespace and the test.
 	const script = `mount --make-rprivate / && mount -t proc proc /proc && exec "$0" "$@"`
 	cmd := exec.Command("/bin/sh", "-c", script, self, "-test.run=^"+name+"$", "-test.v")
-	cmd.Env = append(os.Environ(), envBinaries+"="+binaries)
+	ports := strings.Trim(fmt.Sprint(freePorts(t, 20)), "[]")
+	cmd.Env = append(os.Environ(), envBinaries+"="+binaries, envPorts+"="+ports)
 	cmd.SysProcAttr = &syscall.SysProcAttr{
 		Cloneflags: syscall.CLONE_NEWPID | syscall.CLONE_NEWNS,
 		Pdeathsig:  syscall.SIGKILL,

@@ -11,10 +11,14 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"sync"
 	"testing"
 
 	"github.com/a2aproject/a2a-go/v2/a2a"
 )
+
+// sample is had by one test at a time: its addresses are fixed.
+var sample sync.Mutex
 
 // The sample configuration's addresses.
 const (
@@ -27,6 +31,7 @@ const (
 // children that do not notice the death of their host, as on a system without
 // a death signal.
 func TestNewcomer(t *testing.T) {
+	t.Parallel()
 	opts := sampleHost(t)
 	opts.outliveHost = true
 
@@ -90,6 +95,7 @@ func TestNewcomer(t *testing.T) {
 
 // TestHostDeathTakesChildrenAlong is the same death with nothing switched off.
 func TestHostDeathTakesChildrenAlong(t *testing.T) {
+	t.Parallel()
 	h := startHost(t, sampleHost(t))
 	h.waitReady()
 	services := h.status()
@@ -103,6 +109,8 @@ func TestHostDeathTakesChildrenAlong(t *testing.T) {
 // free.
 func sampleHost(t *testing.T) hostOptions {
 	t.Helper()
+	sample.Lock()
+	t.Cleanup(sample.Unlock) // after its hosts have ended
 	for _, port := range []int{7433, sampleClock, sampleAssistant} {
 		if listening(port) {
 			t.Fatalf("somebody listens on port %d of the sample configuration", port)
@@ -116,12 +124,12 @@ func sampleHost(t *testing.T) hostOptions {
 	if err := os.Mkdir(filepath.Join(root, "config"), 0o700); err != nil {
 		t.Fatal(err)
 	}
-	sample, err := os.ReadFile(filepath.Join(repositoryRoot(t), "config", "services.hcl"))
+	text, err := os.ReadFile(filepath.Join(repositoryRoot(t), "config", "services.hcl"))
 	if err != nil {
 		t.Fatal(err)
 	}
 	path := filepath.Join(root, "config", "services.hcl")
-	if err := os.WriteFile(path, sample, 0o600); err != nil {
+	if err := os.WriteFile(path, text, 0o600); err != nil {
 		t.Fatal(err)
 	}
 	return hostOptions{config: path, gateway: sampleGateway, stateDir: newStateDir(t)}

@@ -5,6 +5,7 @@ package test
 import (
 	"encoding/json"
 	"fmt"
+	"maps"
 	"os/exec"
 	"path/filepath"
 	"strings"
@@ -40,7 +41,28 @@ func readJSON[T any](t *testing.T, wantCode int, args ...string) T {
 	return value
 }
 
+func TestStatusIsWhatTheHostAnswers(t *testing.T) {
+	t.Parallel()
+	h := startFaults(t, hostOptions{}, fault("f", ""), fault("failing", "\n  env = { FAULT_EXIT = \"1\" }\n  restart {\n    policy = \"never\"\n  }\n"))
+	h.waitState("f", "ready")
+	h.waitState("failing", "failed")
+	stdout, stderr, code := plughost(t, "status", "--json", "--state-dir", h.stateDir)
+	if code != 0 {
+		t.Fatalf("plughost status ended with status %d: %s", code, stderr)
+	}
+	if got, want := parseStatus(t, stdout), h.status(); !maps.Equal(got, want) {
+		t.Errorf("plughost status --json says %+v, want %+v", got, want)
+	}
+	stdout, stderr, code = plughost(t, "status", "--state-dir", h.stateDir)
+	for name, status := range h.status() {
+		if code != 0 || !strings.Contains(stdout, name) || !strings.Contains(stdout, status.State) || !strings.Contains(stdout, status.LastError) {
+			t.Errorf("for people it ends with status %d and writes %q %q, want %+v in it", code, stdout, stderr, status)
+		}
+	}
+}
+
 func TestIdentify(t *testing.T) {
+	t.Parallel()
 	h := startFaults(t, hostOptions{}, fault("f", `
   env = { FAULT_GRANDCHILD = "plain" }
 `))
@@ -95,6 +117,7 @@ func TestIdentify(t *testing.T) {
 }
 
 func TestPort(t *testing.T) {
+	t.Parallel()
 	ports := freePorts(t, 2)
 	h := startFaults(t, hostOptions{}, fault("f", fmt.Sprintf("\n  port = %d\n", ports[0])))
 	h.waitReady()
@@ -126,6 +149,7 @@ func TestPort(t *testing.T) {
 }
 
 func TestOrphansWithoutAHost(t *testing.T) {
+	t.Parallel()
 	opts := faultConfig(t, hostOptions{stateDir: newStateDir(t), outliveHost: true}, fault("f", `
   env = { FAULT_GRANDCHILD = "plain" }
 `))
@@ -175,6 +199,7 @@ func TestOrphansWithoutAHost(t *testing.T) {
 }
 
 func TestOrphansOfARunningHost(t *testing.T) {
+	t.Parallel()
 	h := startFaults(t, hostOptions{}, fault("f", ""))
 	h.waitReady()
 	id := marker.Identity{Kind: marker.KindMCP, Service: "f", Installation: installationID(t, h.stateDir), Instance: uuid.NewString()}
@@ -197,6 +222,7 @@ func TestOrphansOfARunningHost(t *testing.T) {
 }
 
 func TestDoctor(t *testing.T) {
+	t.Parallel()
 	type diagnosis struct {
 		Coverage struct{ Supported, Hold bool }
 		Findings []struct {
