@@ -232,7 +232,7 @@ func TestHalfMadeHandshakeFailsTheStart(t *testing.T) {
 		}
 		families[name].checkGone(name)
 	}
-	if status := h.status()["healthy"]; status.State != "ready" || status.Restarts != 0 {
+	if status := h.waitState("healthy", "ready"); status.Restarts != 0 {
 		t.Errorf("the healthy service is %+v, want it untouched", status)
 	}
 	if err := stranger.(*net.UnixListener).SetDeadline(time.Now()); err != nil {

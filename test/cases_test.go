@@ -107,7 +107,7 @@ func TestServiceThatAlwaysFails(t *testing.T) {
 		}
 	}
 	logged, _, code := plughost(t, "logs", "f", "--state-dir", h.stateDir)
-	if n := strings.Count(logged, ": the fault plugin exits with status 1"); code != 0 || n != 5 {
+	if n := strings.Count(logged, "ERROR the fault plugin exits with status 1"); code != 0 || n != 5 {
 		t.Errorf("the plugin's last words are in its log %d times, want 5:\n%s", n, logged)
 	}
 
