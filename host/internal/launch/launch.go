@@ -76,7 +76,8 @@ type Launcher struct {
 	// are none.
 	Groups *cgroup.Tree
 
-	live sync.Map // of the instances that may have processes: id -> struct{}
+	headroom headroom
+	live     sync.Map // of the instances that may have processes: id -> struct{}
 }
 
 // Live reports whether an instance was launched by this launcher and not yet
@@ -95,6 +96,11 @@ func (l *Launcher) Launch(ctx context.Context, spec Spec) (*Instance, error) {
 		fmt.Errorf("it was not ready within %v", spec.ReadyTimeout))
 	defer cancel()
 
+	release, err := l.headroom.claim()
+	if err != nil {
+		return nil, err
+	}
+	defer release()
 	image, err := spec.verify()
 	if err != nil {
 		return nil, err
