@@ -7,6 +7,7 @@ import (
 	"net"
 	"net/http"
 	"os"
+	"slices"
 	"strconv"
 	"sync"
 	"sync/atomic"
@@ -250,7 +251,8 @@ func (h *host) serve(what string, serve func() error) {
 
 // reclaim takes back what an earlier host of the installation left.
 func (h *host) reclaim(ctx context.Context) error {
-	if err := h.adopt(ctx); err != nil {
+	// A stop that comes meanwhile is no reason to end what is to be kept.
+	if err := h.adopt(context.WithoutCancel(ctx)); err != nil {
 		return fmt.Errorf("cannot take over what an earlier host left: %w", err)
 	}
 	recorded, err := h.registry.All()
@@ -264,7 +266,11 @@ func (h *host) reclaim(ctx context.Context) error {
 	h.reclaimGroups(recorded)
 	h.news.reclaimed(report)
 	for _, s := range report.Stopped {
-		h.log.Info("reclaimed what an earlier host left", "service", serviceOf(s.Identity),
+		level, message := hclog.Info, "reclaimed what an earlier host left"
+		if !slices.ContainsFunc(recorded, func(r registry.Record) bool { return r.Identity.Instance == s.Identity.Instance }) {
+			level, message = hclog.Warn, message+", which the registry has lost: it was found by its marker"
+		}
+		h.log.Log(level, message, "service", serviceOf(s.Identity),
 			"instance", s.Identity.Instance, "pid", s.PID, "others", len(s.Result.Swept), "how", s.Result.How)
 	}
 	for _, record := range report.Foreign {

@@ -88,6 +88,9 @@ func TestDamagedRegistry(t *testing.T) {
 			if n := strings.Count(h.output.String(), "reclaimed what an earlier host left"); n != 2 {
 				t.Errorf("the host tells of %d instances that it reclaimed, want 2", n)
 			}
+			if n := strings.Count(h.output.String(), "which the registry has lost"); n != 2 {
+				t.Errorf("the host tells of %d instances that the registry had lost, want 2", n)
+			}
 			if told := strings.Contains(h.output.String(), "the registry could not be read and was moved aside"); told != test.told {
 				t.Errorf("the host tells of a registry that it could not read: %v, want %v", told, test.told)
 			}

@@ -177,6 +177,11 @@ func publicSpec(t *testing.T) launch.Spec {
 	if err := os.Chmod(dir, 0o755); err != nil {
 		t.Fatal(err)
 	}
+	for parent := filepath.Dir(dir); parent != "/"; parent = filepath.Dir(parent) {
+		if info, err := os.Stat(parent); err != nil || info.Mode().Perm()&0o1 == 0 {
+			t.Skipf("no other user can reach files below TMPDIR: %s is closed to them (%v)", parent, err)
+		}
+	}
 	s := spec(t, "confined", &lines{})
 	copied := filepath.Join(dir, "plugin")
 	copyFile(t, copied, s.Path)
