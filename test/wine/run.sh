@@ -50,7 +50,7 @@ run() {
 run ./probes ./shared/marker ./shared ./shared/loopback ./shared/mcphttp ./shared/mcpplugin
 
 # These need a shell.
-run -skip '^(TestEndsOfAReadyService|TestAStartThatEndsWithEXCONFIGIsNotTriedAgain)$' ./host/internal/supervise
+run -skip '^(TestEndsOfAReadyService|TestAStartThatEndsWithEXCONFIGIsNotTriedAgain|TestAnUpdateInEveryState)$' ./host/internal/supervise
 
 # The rest needs plugins to be launched.
 run -run '^(TestJobEndsWithTheHost|TestEnvironment|TestLine.*)$' ./host/internal/launch
@@ -58,6 +58,5 @@ run -run '^(TestJobEndsWithTheHost|TestEnvironment|TestLine.*)$' ./host/internal
 # These rename or remove files that are open, or have no right to read them.
 run -skip '^(TestADamagedRegistryIsMovedAside|TestEveryCutAndEveryFlipIsSurvived|TestARegistryThatIsOnlyNotToBeHadStaysWhereItIs)$' \
 	./host/internal/registry
-run -skip '^(TestALogThatIsTakenAwayIsMadeAnew|TestAFullDiskLosesLinesAndNothingElse)$' ./host/internal/logs
 
 exit "$failed"
