@@ -83,7 +83,6 @@ func newHost(conf *config.Config, inst *installation.Installation, log hclog.Log
 		Registry:     h.registry,
 		Spawner:      &launch.Spawner{},
 		OutliveHost:  outliveHost,
-		Binaries:     &launch.Binaries{},
 		Groups:       h.limits.open(inst.ID, log),
 	}
 	h.reclaimer = &reclaim.Reclaimer{

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/plughost/plughost/host/internal/config"
+	"github.com/plughost/plughost/host/internal/peer"
 	"github.com/plughost/plughost/host/internal/supervise"
 )
 
@@ -121,7 +122,7 @@ func (l ownUserOnly) Accept() (net.Conn, error) {
 		if err != nil {
 			return nil, err
 		}
-		uid, err := peerUID(conn)
+		uid, err := peer.UID(conn.(*net.UnixConn))
 		if errors.Is(err, errors.ErrUnsupported) || err == nil && (uid == os.Geteuid() || uid == 0) {
 			return conn, nil
 		}

@@ -19,6 +19,7 @@ import (
 	"github.com/hashicorp/go-plugin"
 	goplugin "github.com/hashicorp/go-plugin/runner"
 
+	"github.com/plughost/plughost/host/internal/peer"
 	"github.com/plughost/plughost/host/internal/registry"
 	"github.com/plughost/plughost/probes"
 	"github.com/plughost/plughost/shared"
@@ -91,7 +92,7 @@ func (l *Launcher) adoptable(record registry.Record, spec Spec) error {
 	case record.Digest != spec.Digest():
 		return errors.New("it was launched from another configuration, or another environment")
 	}
-	now, err := l.binaries().SHA256(spec.Path)
+	now, err := l.Binaries.SHA256(spec.Path)
 	switch {
 	case err != nil:
 		return fmt.Errorf("its binary cannot be read: %w", err)
@@ -168,10 +169,10 @@ func (i *Instance) checkListener(ctx context.Context) error {
 		return fmt.Errorf("it does not listen: %w", err)
 	}
 	defer conn.Close()
-	pid, err := listenerPID(conn.(*net.UnixConn))
+	pid, err := peer.PID(conn.(*net.UnixConn))
 	switch {
 	case errors.Is(err, errors.ErrUnsupported):
-		return nil
+		return nil // TLS has to do
 	case err != nil:
 		return fmt.Errorf("cannot tell who listens at its socket: %w", err)
 	case pid != i.record.PID:

@@ -70,8 +70,8 @@ type Launcher struct {
 	// the host died, so that orphans stay as they do on a system without a
 	// death signal and with plugins that do not watch the lifeline.
 	OutliveHost bool
-	// Binaries may be nil: then each launch reads the executable again.
-	Binaries *Binaries
+	// Binaries knows the executables that were launched.
+	Binaries Binaries
 	// Groups is where instances get their control groups, or nil where there
 	// are none.
 	Groups *cgroup.Tree
@@ -146,7 +146,7 @@ func (l *Launcher) prepare(spec Spec) (*Instance, error) {
 		tail:   &tail{},
 	}
 	// One that may be executed and not read has no digest.
-	inst.record.Binary, _ = l.binaries().SHA256(spec.Path)
+	inst.record.Binary, _ = l.Binaries.SHA256(spec.Path)
 	if err := inst.makeDir(spec.Confinement.Account); err != nil {
 		return nil, err
 	}
@@ -158,13 +158,6 @@ func (l *Launcher) prepare(spec Spec) (*Instance, error) {
 	}
 	l.live.Store(inst.ID(), struct{}{})
 	return inst, nil
-}
-
-func (l *Launcher) binaries() *Binaries {
-	if l.Binaries == nil {
-		return &Binaries{}
-	}
-	return l.Binaries
 }
 
 // Instance is one launch of a service.

@@ -1,6 +1,7 @@
-//go:build linux || darwin
-
-package launch
+// Package peer tells who is at the other end of a Unix socket, by the kernel's
+// word. What a system does not tell is an error that wraps
+// errors.ErrUnsupported.
+package peer
 
 import (
 	"errors"
