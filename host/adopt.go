@@ -39,16 +39,15 @@ func (a *adoptedInstances) take(ref config.Ref) *launch.Instance {
 	return instance
 }
 
-// uses reports whether dir is the directory of one of them.
-func (a *adoptedInstances) uses(dir string, dirOf func(instance string) string) bool {
+// instances are their ids.
+func (a *adoptedInstances) instances() []string {
 	a.mu.Lock()
 	defer a.mu.Unlock()
+	var ids []string
 	for _, instance := range a.by {
-		if dirOf(instance.ID()) == dir {
-			return true
-		}
+		ids = append(ids, instance.ID())
 	}
-	return false
+	return ids
 }
 
 // refs are the services that have such an instance.

@@ -285,15 +285,13 @@ func (h *host) reclaim(ctx context.Context) error {
 	for _, failure := range report.Failures {
 		h.log.Error("something that an earlier host left is still there", "error", failure)
 	}
-	keep := func(path string) bool {
-		for _, u := range report.Unknown {
-			if h.inst.InstanceDir(u.Record.Identity.Instance) == path {
-				return true
-			}
-		}
-		return h.adopted.uses(path, h.inst.InstanceDir)
+	needed := h.adopted.instances()
+	for _, u := range report.Unknown {
+		needed = append(needed, u.Record.Identity.Instance)
 	}
-	return h.inst.PrepareRunDir(keep)
+	return h.inst.PrepareRunDir(func(path string) bool {
+		return slices.ContainsFunc(needed, func(instance string) bool { return h.inst.InstanceDir(instance) == path })
+	})
 }
 
 func serviceOf(id marker.Identity) config.Ref {
