@@ -68,7 +68,7 @@ func writeEvent(w io.Writer, event events.Event, color bool) error {
 		what = fmt.Sprintf("%s -> %s", event.From, event.To)
 	}
 	if sgr := eventColor(event); color && sgr != 0 {
-		what = fmt.Sprintf("\x1b[%dm%s\x1b[0m", sgr, what)
+		what = paint(sgr, what)
 	}
 	if event.Service != "" {
 		fmt.Fprintf(&b, "%s ", event.Service)
@@ -92,22 +92,21 @@ func writeEvent(w io.Writer, event events.Event, color bool) error {
 // eventColor is the SGR parameter by which a terminal shows how good an event
 // is, or 0.
 func eventColor(event events.Event) int {
-	const red, green, yellow = 31, 32, 33
 	switch event.Type {
 	case events.HostReady:
-		return green
+		return sgrGreen
 	case events.OrphanReclaimed, events.ProcessLeftAlone, events.PortHeld, events.Lost:
-		return yellow
+		return sgrYellow
 	case events.ReclaimFailed, events.RegistryMoved:
-		return red
+		return sgrRed
 	}
 	switch event.To {
 	case supervise.Ready:
-		return green
+		return sgrGreen
 	case supervise.Unhealthy, supervise.Backoff:
-		return yellow
+		return sgrYellow
 	case supervise.Failed:
-		return red
+		return sgrRed
 	}
 	return 0
 }

@@ -6,7 +6,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
 	"os"
 	"path/filepath"
 	"slices"
@@ -203,9 +202,4 @@ func logged(dir string) ([]config.Ref, error) {
 		}
 	}
 	return refs, nil
-}
-
-// colored reports whether what is written to w may have colours.
-func colored(w io.Writer) bool {
-	return isTerminal(w) && os.Getenv("NO_COLOR") == "" && os.Getenv("TERM") != "dumb"
 }

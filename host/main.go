@@ -74,6 +74,7 @@ any crash, takes back exactly the processes that are its own.`,
 	root.AddCommand(
 		newRunCommand(&at),
 		newValidateCommand(),
+		newFmtCommand(),
 		newPlanCommand(&at),
 		newReloadCommand(&at),
 		newStatusCommand(&at),

@@ -7,8 +7,8 @@ import (
 	"io"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
-	"text/tabwriter"
 
 	"github.com/spf13/cobra"
 
@@ -137,17 +137,22 @@ func absolutePaths(paths []string) ([]string, error) {
 	return absolute, nil
 }
 
-// planOrder is the order in which people read what is counted.
-var planOrder = []struct {
+// planWord is the mark of an action, and what it is called.
+type planWord struct {
 	action supervise.Action
-	sign   string
+	mark   string
+	color  int // an SGR parameter, or 0
 	words  string
-}{
-	{supervise.StartIt, "+", "to start"},
-	{supervise.Replace, "!", "to restart"},
-	{supervise.Drop, "-", "to stop"},
-	{supervise.ChangeInPlace, "~", "to update in place"},
-	{supervise.Keep, "=", "to keep"},
+	counts string
+}
+
+// planWords are in the order in which people read what is counted.
+var planWords = []planWord{
+	{supervise.StartIt, "+", sgrGreen, "would be started", "to start"},
+	{supervise.Replace, "-/+", sgrYellow, "would be restarted", "to restart"},
+	{supervise.Drop, "-", sgrRed, "would be stopped", "to stop"},
+	{supervise.ChangeInPlace, "~", sgrYellow, "would be updated in place", "to update in place"},
+	{supervise.Keep, "", 0, "stays as it is", "to keep"},
 }
 
 func writePlan(w io.Writer, plan planned) error {
@@ -155,40 +160,54 @@ func writePlan(w io.Writer, plan planned) error {
 		fmt.Fprint(w, "No host is running: all services would be started.\n\n")
 	}
 	counts := make(map[supervise.Action]int)
-	signs := make(map[supervise.Action]string)
-	for _, line := range planOrder {
-		signs[line.action] = line.sign
-	}
-	table := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
-	fmt.Fprintln(table, "\tACTION\tSERVICE\tSTATE\tPID\tBECAUSE OF")
 	for _, step := range plan.Services {
 		counts[step.Action]++
-		state := string(step.State)
-		if state == "" {
-			state = "-"
-		}
-		because := strings.Join(step.Because, ", ")
-		if because == "" {
-			because = "-"
-		}
-		fmt.Fprintf(table, "%s\t%s\t%s\t%s\t%s\t%s\n", signs[step.Action], step.Action, step.Service, state, number(step.PID), because)
-	}
-	if err := table.Flush(); err != nil {
-		return err
+		writeStep(w, step, colored(w))
 	}
 	for _, setting := range plan.HostUpdates {
-		fmt.Fprintf(w, "\nhost.%s would be updated in place.\n", setting)
+		fmt.Fprintf(w, "  %-3s host.%s would be updated in place\n", "~", setting)
 	}
 	if !plan.Changes() {
 		_, err := fmt.Fprintln(w, "\nThere is nothing to change.")
 		return err
 	}
 	var parts []string
-	for _, line := range planOrder {
-		if n := counts[line.action]; n > 0 {
-			parts = append(parts, fmt.Sprintf("%d %s", n, line.words))
+	for _, words := range planWords {
+		if n := counts[words.action]; n > 0 {
+			parts = append(parts, fmt.Sprintf("%d %s", n, words.counts))
 		}
 	}
-	_, err := fmt.Fprintf(w, "\n%s.\n", strings.Join(parts, ", "))
+	_, err := fmt.Fprintf(w, "\nPlan: %s.\n", strings.Join(parts, ", "))
 	return err
+}
+
+// writeStep writes what would be done to a service, and below it because of
+// what.
+func writeStep(w io.Writer, step supervise.Step, color bool) {
+	i := slices.IndexFunc(planWords, func(p planWord) bool { return p.action == step.Action })
+	words := planWords[i]
+	mark := fmt.Sprintf("%-3s", words.mark)
+	if color && words.color != 0 {
+		mark = paint(words.color, mark)
+	}
+	fmt.Fprintf(w, "  %s %s %s%s\n", mark, step.Service, words.words, inParentheses(standing(step)))
+	for _, attribute := range step.Because {
+		forces := ""
+		if slices.Contains(step.Forces, attribute) {
+			forces = " # forces a restart"
+		}
+		fmt.Fprintf(w, "        %s%s\n", attribute, forces)
+	}
+}
+
+// standing says how the service is now.
+func standing(step supervise.Step) string {
+	switch {
+	case step.PID != 0 && (step.Action == supervise.Keep || step.Action == supervise.ChangeInPlace):
+		return fmt.Sprintf("%s, keeps pid %d", step.State, step.PID)
+	case step.PID != 0:
+		return fmt.Sprintf("%s, pid %d ends", step.State, step.PID)
+	default:
+		return string(step.State)
+	}
 }

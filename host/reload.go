@@ -258,12 +258,7 @@ func writeReloaded(w io.Writer, done control.Plan) error {
 	return err
 }
 
-func because(step supervise.Step) string {
-	if len(step.Because) == 0 {
-		return ""
-	}
-	return " (" + strings.Join(step.Because, ", ") + ")"
-}
+func because(step supervise.Step) string { return inParentheses(strings.Join(step.Because, ", ")) }
 
 // failures are the errors of the steps that failed.
 func failures(done control.Plan) error {

@@ -104,8 +104,17 @@ func TestReloadChangesOnlyWhatDiffers(t *testing.T) {
 		t.Errorf("the plan names pid %d, want %d", pid, before["same"].PID)
 	}
 	text, _, _ := plughost(t, "plan", "--state-dir", h.stateDir)
-	if !strings.Contains(text, "env.TOKEN") || strings.Contains(text, secret) {
-		t.Errorf("for people the plan is:\n%s", text)
+	for _, line := range []string{
+		"  +   mcp.new would be started\n",
+		fmt.Sprintf("      mcp.same stays as it is (ready, keeps pid %d)\n", before["same"].PID),
+		fmt.Sprintf("  ~   mcp.inplace would be updated in place (ready, keeps pid %d)\n        restart.policy\n", before["inplace"].PID),
+		fmt.Sprintf("  -/+ mcp.env would be restarted (ready, pid %d ends)\n        env.TOKEN # forces a restart\n", before["env"].PID),
+		fmt.Sprintf("  -   mcp.old would be stopped (ready, pid %d ends)\n", before["old"].PID),
+		"\nPlan: 1 to start, 3 to restart, 1 to stop, 1 to update in place, 2 to keep.\n",
+	} {
+		if !strings.Contains(text, line) || strings.Contains(text, secret) {
+			t.Errorf("for people there is no %q in the plan, or a secret:\n%s", line, text)
+		}
 	}
 	h.reload(0).want(t, want...)
 	h.plan(0)

@@ -52,6 +52,8 @@ type Step struct {
 	Action  Action     `json:"action"`
 	// Because are the attributes that differ, or "binary".
 	Because []string `json:"because,omitempty"`
+	// Forces are those of them that need another process.
+	Forces []string `json:"forces,omitempty"`
 	// State and PID are the service's before the update.
 	State State `json:"state,omitempty"`
 	PID   int   `json:"pid,omitempty"`
@@ -255,10 +257,9 @@ func (s *service) step(action Action, because []string) Step {
 // stepTo says what it takes for the service to be as conf says.
 func (s *service) stepTo(conf config.Service, stale map[string]bool) Step {
 	difference := config.Compare(s.conf, conf)
-	because := difference.All()
-	replace := len(difference.Replaces) > 0
+	because, forces := difference.All(), difference.Replaces
 	if s.running != nil && stale[s.running.ID()] {
-		because, replace = append([]string{becauseBinary}, because...), true
+		because, forces = append([]string{becauseBinary}, because...), append([]string{becauseBinary}, forces...)
 	}
 	switch {
 	case s.dropped && (s.state == Stopping || s.atRest()):
@@ -269,12 +270,14 @@ func (s *service) stepTo(conf config.Service, stale map[string]bool) Step {
 		return s.step(ChangeInPlace, because) // who stopped it starts it
 	case s.atRest():
 		return s.step(StartIt, because)
-	case !replace:
+	case len(forces) == 0:
 		return s.step(ChangeInPlace, because)
 	case s.state == Waiting || s.state == Backoff:
 		return s.step(StartIt, because)
 	default:
-		return s.step(Replace, because)
+		step := s.step(Replace, because)
+		step.Forces = forces
+		return step
 	}
 }
 
