@@ -11,6 +11,7 @@
 package agentplugin
 
 import (
+	"context"
 	"encoding/json"
 	"fmt"
 	"log/slog"
@@ -21,9 +22,11 @@ import (
 	"github.com/a2aproject/a2a-go/v2/a2a"
 	"github.com/a2aproject/a2a-go/v2/a2agrpc/v1"
 	"github.com/a2aproject/a2a-go/v2/a2asrv"
+	"github.com/a2aproject/a2a-go/v2/a2asrv/taskstore"
 	"google.golang.org/grpc"
 
 	"github.com/plughost/plughost/shared"
+	"github.com/plughost/plughost/shared/a2ahttp"
 	plughostv1 "github.com/plughost/plughost/shared/proto/plughost/v1"
 )
 
@@ -68,14 +71,9 @@ func serve(card *a2a.AgentCard, executor a2asrv.AgentExecutor, opts []a2asrv.Req
 			plughostv1.RegisterHostServer(s, tools)
 		},
 		HTTP: func(baseURL string) (http.Handler, error) {
-			public := *card
-			public.SupportedInterfaces = []*a2a.AgentInterface{
-				a2a.NewAgentInterface(baseURL, a2a.TransportProtocolJSONRPC),
-			}
-			mux := http.NewServeMux()
-			mux.Handle(a2asrv.WellKnownAgentCardPath, a2asrv.NewStaticAgentCardHandler(&public))
-			mux.Handle("/", a2asrv.NewJSONRPCHandler(handler))
-			return mux, nil
+			return a2ahttp.Handler(handler, func(*http.Request) (*a2a.AgentCard, error) {
+				return a2ahttp.Readdress(card, baseURL), nil
+			}), nil
 		},
 		Work: work,
 	})
@@ -83,10 +81,23 @@ func serve(card *a2a.AgentCard, executor a2asrv.AgentExecutor, opts []a2asrv.Req
 }
 
 // newHandler makes the agent's handler. Its log is of use to the host; the
-// author's options come later, so that a logger of their own replaces it.
+// author's options come later, so that a logger or a store of their own
+// replaces ours.
 func newHandler(executor a2asrv.AgentExecutor, opts []a2asrv.RequestHandlerOption) a2asrv.RequestHandler {
-	log := slog.New(slog.NewJSONHandler(os.Stderr, nil))
-	return a2asrv.NewHandler(executor, append([]a2asrv.RequestHandlerOption{a2asrv.WithLogger(log)}, opts...)...)
+	return a2asrv.NewHandler(executor, append([]a2asrv.RequestHandlerOption{
+		a2asrv.WithLogger(slog.New(slog.NewJSONHandler(os.Stderr, nil))),
+		a2asrv.WithTaskStore(taskstore.NewInMemory(&taskstore.InMemoryStoreConfig{Authenticator: caller})),
+	}, opts...)...)
+}
+
+// caller is whose tasks a request is about. Who was not authenticated shares
+// them with all others: the SDK's own default lists none.
+func caller(ctx context.Context) (string, error) {
+	name, err := a2asrv.NewTaskStoreAuthenticator()(ctx)
+	if err == nil && name == "" {
+		name = "anyone"
+	}
+	return name, err
 }
 
 func howToHost(argv0 string) string {

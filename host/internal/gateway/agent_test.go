@@ -4,19 +4,23 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
+	"fmt"
 	"io"
 	"iter"
 	"net/http"
+	"slices"
 	"strings"
 	"testing"
 
 	"github.com/a2aproject/a2a-go/v2/a2a"
 	"github.com/a2aproject/a2a-go/v2/a2aclient"
 	"github.com/a2aproject/a2a-go/v2/a2aclient/agentcard"
+	"github.com/a2aproject/a2a-go/v2/a2acompat/a2av0"
 	"github.com/a2aproject/a2a-go/v2/a2asrv"
 
 	"github.com/plughost/plughost/host/internal/config"
 	"github.com/plughost/plughost/host/internal/supervise"
+	"github.com/plughost/plughost/shared/a2ahttp"
 )
 
 func card() *a2a.AgentCard {
@@ -94,6 +98,25 @@ func (f *front) dial(name string) *a2aclient.Client {
 	return client
 }
 
+// dialBy makes a client that has only one binding of one version.
+func (f *front) dialBy(name string, binding a2a.TransportProtocol, version a2a.ProtocolVersion) *a2aclient.Client {
+	f.t.Helper()
+	card, err := agentcard.DefaultResolver.Resolve(f.t.Context(), f.url+"/a2a/"+name)
+	if err != nil {
+		f.t.Fatal(err)
+	}
+	card.SupportedInterfaces = slices.DeleteFunc(card.SupportedInterfaces, func(i *a2a.AgentInterface) bool {
+		return i.ProtocolBinding != binding || i.ProtocolVersion != version
+	})
+	client, err := a2aclient.NewFromCard(f.t.Context(), card,
+		a2aclient.WithCompatTransport(a2av0.Version, a2a.TransportProtocolJSONRPC, a2av0.NewJSONRPCTransportFactory(a2av0.JSONRPCTransportConfig{})),
+		a2aclient.WithCompatTransport(a2av0.Version, a2a.TransportProtocolHTTPJSON, a2av0.NewRESTTransportFactory(a2av0.RESTTransportConfig{})))
+	if err != nil {
+		f.t.Fatal(err)
+	}
+	return client
+}
+
 func say(text string) *a2a.SendMessageRequest {
 	return &a2a.SendMessageRequest{Message: a2a.NewMessage(a2a.MessageRoleUser, a2a.NewTextPart(text))}
 }
@@ -113,16 +136,25 @@ func TestCardIsTheAgentsWithTheGatewaysURL(t *testing.T) {
 	if got.Name != "echo" || got.Version != "1.2.3" || len(got.Skills) != 1 || !got.Capabilities.Streaming {
 		t.Errorf("card %+v", got)
 	}
-	if len(got.SupportedInterfaces) != 1 || got.SupportedInterfaces[0].URL != want {
-		t.Errorf("interfaces %+v, want one at %s", got.SupportedInterfaces, want)
-	}
+	expectInterfaces(t, got, want)
 	got, err = f.dial("echo").GetExtendedAgentCard(t.Context(), &a2a.GetExtendedAgentCardRequest{})
 	if err != nil {
 		t.Fatal(err)
 	}
-	if got.Description != "extended" || len(got.SupportedInterfaces) != 1 || got.SupportedInterfaces[0].URL != want {
+	if got.Description != "extended" {
 		t.Errorf("extended card %+v", got)
 	}
+	expectInterfaces(t, got, want)
+}
+
+// expectInterfaces wants both bindings in both versions at one URL.
+func expectInterfaces(t *testing.T, card *a2a.AgentCard, url string) {
+	t.Helper()
+	var got []string
+	for _, i := range card.SupportedInterfaces {
+		got = append(got, fmt.Sprintf("%s %s %s", i.ProtocolBinding, i.ProtocolVersion, i.URL))
+	}
+	expect(t, "interfaces", got, []string{"JSONRPC 1.0 " + url, "HTTP+JSON 1.0 " + url, "JSONRPC 0.3 " + url, "HTTP+JSON 0.3 " + url})
 }
 
 func TestMessageAndItsTask(t *testing.T) {
@@ -353,22 +385,30 @@ func TestAgentThatClosesItsToolsGetsThemAgain(t *testing.T) {
 func TestRequestToAnAgentIsBounded(t *testing.T) {
 	f := newFront(t, agentConfig("echo"))
 	f.readyAgent("echo", newFakeAgent(t, card(), &echoAgent{}))
-	body := bytes.Repeat([]byte(" "), maxA2ARequest+1)
-	response, err := http.Post(f.url+"/a2a/echo", "application/json", bytes.NewReader(body))
-	if err != nil {
-		return // cut off
-	}
-	defer response.Body.Close()
-	content, _ := io.ReadAll(response.Body)
-	if !strings.Contains(string(content), `"error"`) {
-		t.Errorf("status %d: %s", response.StatusCode, content)
+	body := bytes.Repeat([]byte(" "), a2ahttp.MaxRequest+1)
+	for _, path := range []string{"/a2a/echo", "/a2a/echo/message:send"} {
+		for name, reader := range map[string]io.Reader{
+			"of known length":   bytes.NewReader(body),
+			"of unknown length": io.MultiReader(bytes.NewReader(body)),
+		} {
+			t.Run(name+path, func(t *testing.T) {
+				response, err := http.Post(f.url+path, "application/json", reader)
+				if err != nil {
+					return // cut off
+				}
+				defer response.Body.Close()
+				if response.StatusCode != http.StatusRequestEntityTooLarge && response.StatusCode != http.StatusBadRequest {
+					t.Errorf("status %s", response.Status)
+				}
+			})
+		}
 	}
 }
 
 func TestUnknownStateOfAnAgent(t *testing.T) {
 	f := newFront(t, agentConfig("echo"))
-	if _, err := f.agent("echo").running(); err == nil || !strings.Contains(err.Error(), "it is not started yet") {
-		t.Errorf("error %v", err)
+	if _, message := rpc(t, f.url+"/a2a/echo", nil, sendHi); !strings.Contains(message, "it is not started yet") {
+		t.Errorf("message %q", message)
 	}
 	f.Watch(supervise.Change{Status: supervise.Status{Service: config.Ref{Kind: config.KindAgent, Name: "unknown"}}})
 	f.Watch(supervise.Change{Status: supervise.Status{Service: config.Ref{Kind: config.KindMCP, Name: "unknown"}}})

@@ -32,7 +32,6 @@ func (g *Gateway) Configure(services []config.Service) {
 				a = newAgent(service.Name, &g.common)
 				a.tools = newView("plughost", g.version, joinedName, g.common.log)
 				a.tools.grants = &service.Tools
-				a.handler = a.endpoints("/a2a/" + a.name)
 				newAgents = append(newAgents, a)
 			}
 			agents = append(agents, a)

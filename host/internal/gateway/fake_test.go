@@ -3,6 +3,7 @@ package gateway
 import (
 	"context"
 	"encoding/json"
+	"log/slog"
 	"math"
 	"net"
 	"net/http/httptest"
@@ -16,6 +17,7 @@ import (
 	"github.com/a2aproject/a2a-go/v2/a2a"
 	"github.com/a2aproject/a2a-go/v2/a2agrpc/v1"
 	"github.com/a2aproject/a2a-go/v2/a2asrv"
+	"github.com/a2aproject/a2a-go/v2/a2asrv/taskstore"
 	"github.com/hashicorp/go-hclog"
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 	"google.golang.org/grpc"
@@ -137,6 +139,9 @@ func (f *fakeAgent) Tools(stream frames) error {
 func newFakeAgent(t *testing.T, card *a2a.AgentCard, executor a2asrv.AgentExecutor, opts ...a2asrv.RequestHandlerOption) *fakeAgent {
 	t.Helper()
 	f := &fakeAgent{tools: make(chan *mcp.ClientSession, 10)}
+	someone := func(context.Context) (string, error) { return "someone", nil }
+	store := taskstore.NewInMemory(&taskstore.InMemoryStoreConfig{Authenticator: someone})
+	opts = append([]a2asrv.RequestHandlerOption{a2asrv.WithTaskStore(store), a2asrv.WithLogger(slog.New(slog.DiscardHandler))}, opts...)
 	f.fakeInstance = newInstance(t, func(s *grpc.Server) {
 		a2agrpc.NewHandler(a2asrv.NewHandler(executor, opts...)).RegisterWith(s)
 		plughostv1.RegisterHostServer(s, f)

@@ -16,6 +16,7 @@ import (
 	"github.com/hashicorp/go-hclog"
 	"google.golang.org/grpc"
 
+	"github.com/plughost/plughost/host/internal/agents"
 	"github.com/plughost/plughost/host/internal/config"
 	"github.com/plughost/plughost/host/internal/supervise"
 	"github.com/plughost/plughost/shared/loopback"
@@ -143,11 +144,14 @@ func (g *Gateway) Handler() http.Handler {
 	})
 	toAgent := func(w http.ResponseWriter, r *http.Request) {
 		if a := g.agent(r.PathValue("agent")); a != nil {
-			a.handler.ServeHTTP(w, r)
+			a.front.ServeHTTP(w, r)
 			return
 		}
 		http.Error(w, fmt.Sprintf("there is no agent %q", r.PathValue("agent")), http.StatusNotFound)
 	}
+	mux.HandleFunc("GET "+agents.CataloguePath+"{$}", func(w http.ResponseWriter, r *http.Request) {
+		agents.ServeCatalogue(w, r, g.fronts())
+	})
 	mux.HandleFunc("/a2a/{agent}", toAgent)
 	mux.HandleFunc("/a2a/{agent}/{rest...}", toAgent)
 	return loopback.Protect(g.untilClosing(mux))
@@ -223,6 +227,17 @@ func (g *Gateway) agent(name string) *agent {
 	g.mu.RLock()
 	defer g.mu.RUnlock()
 	return find(g.agents, name)
+}
+
+// fronts are those of all agents, in the order of the configuration.
+func (g *Gateway) fronts() []*agents.Front {
+	g.mu.RLock()
+	defer g.mu.RUnlock()
+	fronts := make([]*agents.Front, len(g.agents))
+	for i, a := range g.agents {
+		fronts[i] = a.front
+	}
+	return fronts
 }
 
 // unavailable says why a service cannot be called in its present state.

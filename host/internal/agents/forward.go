@@ -1,4 +1,4 @@
-package gateway
+package agents
 
 import (
 	"context"
@@ -13,47 +13,45 @@ type transport = a2aclient.Transport
 
 // forward implements a2asrv.RequestHandler by passing each request on to the
 // agent that runs now.
-type forward struct{ agent *agent }
+type forward struct{ front *Front }
 
 var _ a2asrv.RequestHandler = (*forward)(nil)
 
-// serviceParams are the request's headers that A2A defines, for the next hop.
-// The others are between the client and the gateway.
-func serviceParams(ctx context.Context) a2aclient.ServiceParams {
-	call, ok := a2asrv.CallContextFrom(ctx)
-	if !ok {
-		return nil
-	}
-	params := make(a2aclient.ServiceParams)
-	for _, name := range []string{a2a.SvcParamVersion, a2a.SvcParamExtensions} {
-		if values, ok := call.ServiceParams().Get(name); ok {
-			params[name] = values
+// hop returns where a request goes, and the headers that it takes along: of
+// those that A2A defines the extensions. The version is the one that is spoken
+// with the agent, and the others are between the client and the gateway.
+func (f *forward) hop(ctx context.Context) (transport, a2aclient.ServiceParams, error) {
+	params := a2aclient.ServiceParams{a2a.SvcParamVersion: {string(a2a.Version)}}
+	if call, ok := a2asrv.CallContextFrom(ctx); ok {
+		if extensions, ok := call.ServiceParams().Get(a2a.SvcParamExtensions); ok {
+			params[a2a.SvcParamExtensions] = extensions
 		}
 	}
-	return params
+	t, err := f.front.current()
+	return t, params, err
 }
 
 // pass makes one call that has one answer.
 func pass[Q, A any](ctx context.Context, f *forward, request Q,
 	call func(transport, context.Context, a2aclient.ServiceParams, Q) (A, error),
 ) (A, error) {
-	t, err := f.agent.current()
+	t, params, err := f.hop(ctx)
 	if err != nil {
 		var none A
 		return none, err
 	}
-	return call(t, ctx, serviceParams(ctx), request)
+	return call(t, ctx, params, request)
 }
 
 // stream makes one call that has many.
 func stream[Q any](ctx context.Context, f *forward, request Q,
 	call func(transport, context.Context, a2aclient.ServiceParams, Q) iter.Seq2[a2a.Event, error],
 ) iter.Seq2[a2a.Event, error] {
-	t, err := f.agent.current()
+	t, params, err := f.hop(ctx)
 	if err != nil {
 		return func(yield func(a2a.Event, error) bool) { yield(nil, err) }
 	}
-	return call(t, ctx, serviceParams(ctx), request)
+	return call(t, ctx, params, request)
 }
 
 func (f *forward) GetTask(ctx context.Context, r *a2a.GetTaskRequest) (*a2a.Task, error) {
@@ -108,8 +106,5 @@ func (f *forward) GetExtendedAgentCard(ctx context.Context, r *a2a.GetExtendedAg
 	if err != nil {
 		return nil, err
 	}
-	if url, ok := ctx.Value(urlKey{}).(string); ok {
-		readdress(card, url)
-	}
-	return card, nil
+	return shown(card, urlOf(ctx)), nil
 }

@@ -1,4 +1,4 @@
-package gateway
+package agents
 
 import (
 	"context"
