@@ -50,6 +50,7 @@ type host struct {
 	manager   *supervise.Manager
 	readiness *readiness
 	limits    limits
+	systemd   systemd
 	base      string // URL of the gateway, from listen on
 
 	now     atomic.Pointer[config.Config] // what holds since the last reload; conf is the first
@@ -61,7 +62,7 @@ type host struct {
 func (h *host) current() *config.Config { return h.now.Load() }
 
 func newHost(conf *config.Config, inst *installation.Installation, log hclog.Logger, outliveHost bool) (*host, error) {
-	h := &host{conf: conf, inst: inst, log: log, started: time.Now(), readiness: newReadiness(conf.Services)}
+	h := &host{conf: conf, inst: inst, log: log, started: time.Now(), readiness: newReadiness(conf.Services), systemd: systemd{log}}
 	h.now.Store(conf)
 	h.news = newNews(h.started, log)
 	keys, err := inst.Keys()
@@ -231,9 +232,12 @@ func (h *host) run(ctx, stop, hurry context.Context) (err error) {
 
 	if stop.Err() == nil { // else it came during the reclaim
 		h.manager.StartAll(h.adopted.refs()...)
+		running.Go(func() { h.systemd.follow(stop, h.news.events, h.manager.Statuses) })
 	}
+	running.Go(func() { h.systemd.watchdog(loop, func() { h.manager.Statuses() }) })
 	running.Go(reloader.onHangup)
 	<-stop.Done()
+	h.systemd.stopping()
 	h.news.stopping()
 	err = h.shutDown(hurry, web, api, keepsServices(stop))
 	endLoop()

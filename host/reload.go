@@ -60,12 +60,14 @@ func (r *reloader) Plan(ctx context.Context, paths []string, terminal control.Te
 
 // take reads the configuration and begins to change what runs. It does so whole
 // or not at all, so whoever asked has no say in it any more.
-func (r *reloader) take(terminal control.Terminal) (control.Plan, *supervise.Applied, error) {
+func (r *reloader) take(terminal control.Terminal) (plan control.Plan, applied *supervise.Applied, err error) {
 	r.one.Lock()
 	defer r.one.Unlock()
 	if r.stop.Err() != nil {
 		return control.Plan{}, nil, supervise.ErrShuttingDown
 	}
+	r.systemd.reloading()
+	defer func() { r.systemd.reloaded(err, r.manager.Statuses()) }()
 	conf, plan, err := r.read(r.files, terminal)
 	if err != nil {
 		return control.Plan{}, nil, err
@@ -75,7 +77,7 @@ func (r *reloader) take(terminal control.Terminal) (control.Plan, *supervise.App
 		return control.Plan{}, nil, err
 	}
 	update.Taken = func() { r.configure(conf) }
-	applied, err := r.manager.Apply(context.Background(), update)
+	applied, err = r.manager.Apply(context.Background(), update)
 	if err != nil {
 		return control.Plan{}, nil, err
 	}

@@ -160,6 +160,7 @@ func leftovers(scratch string) []string {
 // host is a running plughost.
 type host struct {
 	t        *testing.T
+	config   string
 	stateDir string
 	base     string // URL of the gateway
 	cmd      *exec.Cmd
@@ -181,6 +182,8 @@ type hostOptions struct {
 	env []string
 	// inherit are open files that the host inherits.
 	inherit []*os.File
+	// asInit has the host be the first process of a pid namespace.
+	asInit bool
 }
 
 // startHost starts a host. It is ended with the test, and everything of its
@@ -196,11 +199,15 @@ func startHost(t *testing.T, opts hostOptions) *host {
 	}
 	h := &host{
 		t:        t,
+		config:   opts.config,
 		stateDir: opts.stateDir,
 		base:     "http://" + opts.gateway,
 		cmd:      exec.Command(filepath.Join(binaries, "plughost"), args...),
 		exited:   make(chan struct{}),
 		output:   newOutput(),
+	}
+	if opts.asInit {
+		inPIDNamespace(t, h.cmd)
 	}
 	h.cmd.Env = append(os.Environ(), opts.env...)
 	h.cmd.ExtraFiles = opts.inherit
