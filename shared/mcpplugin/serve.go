@@ -46,7 +46,7 @@ func Serve(server *mcp.Server) {
 		return
 	}
 	work := &shared.Work{}
-	server.AddReceivingMiddleware(count(work))
+	server.AddReceivingMiddleware(tunnel.Related, count(work))
 	shared.Serve(shared.Plugin{
 		Describe: &plughostv1.DescribeResponse{
 			Kind:    plughostv1.Kind_KIND_MCP,

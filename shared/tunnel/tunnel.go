@@ -72,8 +72,11 @@ func (c *connection) receive() {
 		frame, err := c.stream.Recv()
 		var message jsonrpc.Message
 		if err == nil {
-			if message, err = jsonrpc.DecodeMessage(frame.GetMessage()); err != nil {
+			if message, err = decode(frame.GetMessage()); err != nil {
 				err = fmt.Errorf("cannot decode a frame of %d bytes: %w", len(frame.GetMessage()), err)
+			}
+			if request, ok := message.(*jsonrpc.Request); ok {
+				request.Extra = c.extra(frame, request)
 			}
 		}
 		select {
@@ -98,14 +101,24 @@ func (c *connection) Read(ctx context.Context) (jsonrpc.Message, error) {
 	}
 }
 
-// Write sends a message. A peer that does not read holds up the Send, which
-// knows no context, so that is in a goroutine of its own: the end of ctx or of
-// the session ends the wait. The message may still be sent then.
+// Write sends a message, and with it which request it belongs to.
 func (c *connection) Write(ctx context.Context, message jsonrpc.Message) error {
-	data, err := jsonrpc.EncodeMessage(message)
+	data, err := encode(message)
 	if err != nil {
 		return fmt.Errorf("cannot encode a message: %w", err)
 	}
+	frame := &plughostv1.Frame{Message: data}
+	if _, ok := message.(*jsonrpc.Request); ok {
+		related := relatedTo(ctx)
+		frame.Request = &related
+	}
+	return c.send(ctx, frame)
+}
+
+// send sends a frame. A peer that does not read holds up the Send, which knows
+// no context, so that is in a goroutine of its own: the end of ctx or of the
+// session ends the wait. The frame may still be sent then.
+func (c *connection) send(ctx context.Context, frame *plughostv1.Frame) error {
 	select {
 	case <-c.closed: // first, since a select takes any of those that can be
 		return mcp.ErrConnectionClosed
@@ -120,7 +133,7 @@ func (c *connection) Write(ctx context.Context, message jsonrpc.Message) error {
 	}
 	sent := make(chan error, 1)
 	go func() {
-		err := c.stream.Send(&plughostv1.Frame{Message: data})
+		err := c.stream.Send(frame)
 		<-c.sending
 		sent <- streamError(err)
 	}()

@@ -125,13 +125,27 @@ func (x HealthResponse_Status) Number() protoreflect.EnumNumber {
 
 // Deprecated: Use HealthResponse_Status.Descriptor instead.
 func (HealthResponse_Status) EnumDescriptor() ([]byte, []int) {
-	return file_plughost_v1_plugin_proto_rawDescGZIP(), []int{4, 0}
+	return file_plughost_v1_plugin_proto_rawDescGZIP(), []int{5, 0}
 }
 
-// Frame is one JSON-RPC 2.0 message, whole, encoded as JSON.
+// Frame is one JSON-RPC 2.0 message, whole, encoded as JSON. What goes beside it
+// is for MCP.Session alone, and may be left out. The ids of the host's requests
+// are integers.
 type Frame struct {
-	state         protoimpl.MessageState `protogen:"open.v1"`
-	Message       []byte                 `protobuf:"bytes,1,opt,name=message,proto3" json:"message,omitempty"`
+	state   protoimpl.MessageState `protogen:"open.v1"`
+	Message []byte                 `protobuf:"bytes,1,opt,name=message,proto3" json:"message,omitempty"`
+	// Request is, in what a plugin sends, the id of the host's request in whose
+	// course it sends the message, or 0 if there is none. Without it the host
+	// has to guess which of its clients' streams a notification or a request
+	// belongs to. It is not needed in a response.
+	Request *int64 `protobuf:"varint,2,opt,name=request,proto3,oneof" json:"request,omitempty"`
+	// Header holds, in what the host sends, some headers of the HTTP request that
+	// brought the message.
+	Header map[string]string `protobuf:"bytes,3,rep,name=header,proto3" json:"header,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"bytes,2,opt,name=value"`
+	// Close stream asks the host to close the client's stream of events for
+	// `request`, and to send on what comes after when the client connects again.
+	// There is no message in such a frame. Hosts that do not know it ignore it.
+	CloseStream   *CloseStream `protobuf:"bytes,4,opt,name=close_stream,json=closeStream,proto3,oneof" json:"close_stream,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -173,6 +187,73 @@ func (x *Frame) GetMessage() []byte {
 	return nil
 }
 
+func (x *Frame) GetRequest() int64 {
+	if x != nil && x.Request != nil {
+		return *x.Request
+	}
+	return 0
+}
+
+func (x *Frame) GetHeader() map[string]string {
+	if x != nil {
+		return x.Header
+	}
+	return nil
+}
+
+func (x *Frame) GetCloseStream() *CloseStream {
+	if x != nil {
+		return x.CloseStream
+	}
+	return nil
+}
+
+type CloseStream struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Retry after is in milliseconds, when the client is to connect again, or 0
+	// if it may when it likes.
+	RetryAfter    int64 `protobuf:"varint,1,opt,name=retry_after,json=retryAfter,proto3" json:"retry_after,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *CloseStream) Reset() {
+	*x = CloseStream{}
+	mi := &file_plughost_v1_plugin_proto_msgTypes[1]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *CloseStream) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*CloseStream) ProtoMessage() {}
+
+func (x *CloseStream) ProtoReflect() protoreflect.Message {
+	mi := &file_plughost_v1_plugin_proto_msgTypes[1]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use CloseStream.ProtoReflect.Descriptor instead.
+func (*CloseStream) Descriptor() ([]byte, []int) {
+	return file_plughost_v1_plugin_proto_rawDescGZIP(), []int{1}
+}
+
+func (x *CloseStream) GetRetryAfter() int64 {
+	if x != nil {
+		return x.RetryAfter
+	}
+	return 0
+}
+
 type DescribeRequest struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	unknownFields protoimpl.UnknownFields
@@ -181,7 +262,7 @@ type DescribeRequest struct {
 
 func (x *DescribeRequest) Reset() {
 	*x = DescribeRequest{}
-	mi := &file_plughost_v1_plugin_proto_msgTypes[1]
+	mi := &file_plughost_v1_plugin_proto_msgTypes[2]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -193,7 +274,7 @@ func (x *DescribeRequest) String() string {
 func (*DescribeRequest) ProtoMessage() {}
 
 func (x *DescribeRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_plughost_v1_plugin_proto_msgTypes[1]
+	mi := &file_plughost_v1_plugin_proto_msgTypes[2]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -206,7 +287,7 @@ func (x *DescribeRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use DescribeRequest.ProtoReflect.Descriptor instead.
 func (*DescribeRequest) Descriptor() ([]byte, []int) {
-	return file_plughost_v1_plugin_proto_rawDescGZIP(), []int{1}
+	return file_plughost_v1_plugin_proto_rawDescGZIP(), []int{2}
 }
 
 type DescribeResponse struct {
@@ -227,7 +308,7 @@ type DescribeResponse struct {
 
 func (x *DescribeResponse) Reset() {
 	*x = DescribeResponse{}
-	mi := &file_plughost_v1_plugin_proto_msgTypes[2]
+	mi := &file_plughost_v1_plugin_proto_msgTypes[3]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -239,7 +320,7 @@ func (x *DescribeResponse) String() string {
 func (*DescribeResponse) ProtoMessage() {}
 
 func (x *DescribeResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_plughost_v1_plugin_proto_msgTypes[2]
+	mi := &file_plughost_v1_plugin_proto_msgTypes[3]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -252,7 +333,7 @@ func (x *DescribeResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use DescribeResponse.ProtoReflect.Descriptor instead.
 func (*DescribeResponse) Descriptor() ([]byte, []int) {
-	return file_plughost_v1_plugin_proto_rawDescGZIP(), []int{2}
+	return file_plughost_v1_plugin_proto_rawDescGZIP(), []int{3}
 }
 
 func (x *DescribeResponse) GetKind() Kind {
@@ -298,7 +379,7 @@ type HealthRequest struct {
 
 func (x *HealthRequest) Reset() {
 	*x = HealthRequest{}
-	mi := &file_plughost_v1_plugin_proto_msgTypes[3]
+	mi := &file_plughost_v1_plugin_proto_msgTypes[4]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -310,7 +391,7 @@ func (x *HealthRequest) String() string {
 func (*HealthRequest) ProtoMessage() {}
 
 func (x *HealthRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_plughost_v1_plugin_proto_msgTypes[3]
+	mi := &file_plughost_v1_plugin_proto_msgTypes[4]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -323,7 +404,7 @@ func (x *HealthRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use HealthRequest.ProtoReflect.Descriptor instead.
 func (*HealthRequest) Descriptor() ([]byte, []int) {
-	return file_plughost_v1_plugin_proto_rawDescGZIP(), []int{3}
+	return file_plughost_v1_plugin_proto_rawDescGZIP(), []int{4}
 }
 
 type HealthResponse struct {
@@ -338,7 +419,7 @@ type HealthResponse struct {
 
 func (x *HealthResponse) Reset() {
 	*x = HealthResponse{}
-	mi := &file_plughost_v1_plugin_proto_msgTypes[4]
+	mi := &file_plughost_v1_plugin_proto_msgTypes[5]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -350,7 +431,7 @@ func (x *HealthResponse) String() string {
 func (*HealthResponse) ProtoMessage() {}
 
 func (x *HealthResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_plughost_v1_plugin_proto_msgTypes[4]
+	mi := &file_plughost_v1_plugin_proto_msgTypes[5]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -363,7 +444,7 @@ func (x *HealthResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use HealthResponse.ProtoReflect.Descriptor instead.
 func (*HealthResponse) Descriptor() ([]byte, []int) {
-	return file_plughost_v1_plugin_proto_rawDescGZIP(), []int{4}
+	return file_plughost_v1_plugin_proto_rawDescGZIP(), []int{5}
 }
 
 func (x *HealthResponse) GetStatus() HealthResponse_Status {
@@ -388,7 +469,7 @@ type DrainRequest struct {
 
 func (x *DrainRequest) Reset() {
 	*x = DrainRequest{}
-	mi := &file_plughost_v1_plugin_proto_msgTypes[5]
+	mi := &file_plughost_v1_plugin_proto_msgTypes[6]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -400,7 +481,7 @@ func (x *DrainRequest) String() string {
 func (*DrainRequest) ProtoMessage() {}
 
 func (x *DrainRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_plughost_v1_plugin_proto_msgTypes[5]
+	mi := &file_plughost_v1_plugin_proto_msgTypes[6]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -413,7 +494,7 @@ func (x *DrainRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use DrainRequest.ProtoReflect.Descriptor instead.
 func (*DrainRequest) Descriptor() ([]byte, []int) {
-	return file_plughost_v1_plugin_proto_rawDescGZIP(), []int{5}
+	return file_plughost_v1_plugin_proto_rawDescGZIP(), []int{6}
 }
 
 type DrainResponse struct {
@@ -424,7 +505,7 @@ type DrainResponse struct {
 
 func (x *DrainResponse) Reset() {
 	*x = DrainResponse{}
-	mi := &file_plughost_v1_plugin_proto_msgTypes[6]
+	mi := &file_plughost_v1_plugin_proto_msgTypes[7]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -436,7 +517,7 @@ func (x *DrainResponse) String() string {
 func (*DrainResponse) ProtoMessage() {}
 
 func (x *DrainResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_plughost_v1_plugin_proto_msgTypes[6]
+	mi := &file_plughost_v1_plugin_proto_msgTypes[7]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -449,7 +530,7 @@ func (x *DrainResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use DrainResponse.ProtoReflect.Descriptor instead.
 func (*DrainResponse) Descriptor() ([]byte, []int) {
-	return file_plughost_v1_plugin_proto_rawDescGZIP(), []int{6}
+	return file_plughost_v1_plugin_proto_rawDescGZIP(), []int{7}
 }
 
 type AdoptRequest struct {
@@ -464,7 +545,7 @@ type AdoptRequest struct {
 
 func (x *AdoptRequest) Reset() {
 	*x = AdoptRequest{}
-	mi := &file_plughost_v1_plugin_proto_msgTypes[7]
+	mi := &file_plughost_v1_plugin_proto_msgTypes[8]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -476,7 +557,7 @@ func (x *AdoptRequest) String() string {
 func (*AdoptRequest) ProtoMessage() {}
 
 func (x *AdoptRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_plughost_v1_plugin_proto_msgTypes[7]
+	mi := &file_plughost_v1_plugin_proto_msgTypes[8]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -489,7 +570,7 @@ func (x *AdoptRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AdoptRequest.ProtoReflect.Descriptor instead.
 func (*AdoptRequest) Descriptor() ([]byte, []int) {
-	return file_plughost_v1_plugin_proto_rawDescGZIP(), []int{7}
+	return file_plughost_v1_plugin_proto_rawDescGZIP(), []int{8}
 }
 
 func (x *AdoptRequest) GetStdout() string {
@@ -525,7 +606,7 @@ type AdoptResponse struct {
 
 func (x *AdoptResponse) Reset() {
 	*x = AdoptResponse{}
-	mi := &file_plughost_v1_plugin_proto_msgTypes[8]
+	mi := &file_plughost_v1_plugin_proto_msgTypes[9]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -537,7 +618,7 @@ func (x *AdoptResponse) String() string {
 func (*AdoptResponse) ProtoMessage() {}
 
 func (x *AdoptResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_plughost_v1_plugin_proto_msgTypes[8]
+	mi := &file_plughost_v1_plugin_proto_msgTypes[9]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -550,7 +631,7 @@ func (x *AdoptResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AdoptResponse.ProtoReflect.Descriptor instead.
 func (*AdoptResponse) Descriptor() ([]byte, []int) {
-	return file_plughost_v1_plugin_proto_rawDescGZIP(), []int{8}
+	return file_plughost_v1_plugin_proto_rawDescGZIP(), []int{9}
 }
 
 func (x *AdoptResponse) GetOutput() []string {
@@ -564,9 +645,21 @@ var File_plughost_v1_plugin_proto protoreflect.FileDescriptor
 
 const file_plughost_v1_plugin_proto_rawDesc = "" +
 	"\n" +
-	"\x18plughost/v1/plugin.proto\x12\vplughost.v1\"!\n" +
+	"\x18plughost/v1/plugin.proto\x12\vplughost.v1\"\x92\x02\n" +
 	"\x05Frame\x12\x18\n" +
-	"\amessage\x18\x01 \x01(\fR\amessage\"\x11\n" +
+	"\amessage\x18\x01 \x01(\fR\amessage\x12\x1d\n" +
+	"\arequest\x18\x02 \x01(\x03H\x00R\arequest\x88\x01\x01\x126\n" +
+	"\x06header\x18\x03 \x03(\v2\x1e.plughost.v1.Frame.HeaderEntryR\x06header\x12@\n" +
+	"\fclose_stream\x18\x04 \x01(\v2\x18.plughost.v1.CloseStreamH\x01R\vcloseStream\x88\x01\x01\x1a9\n" +
+	"\vHeaderEntry\x12\x10\n" +
+	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
+	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01B\n" +
+	"\n" +
+	"\b_requestB\x0f\n" +
+	"\r_close_stream\".\n" +
+	"\vCloseStream\x12\x1f\n" +
+	"\vretry_after\x18\x01 \x01(\x03R\n" +
+	"retryAfter\"\x11\n" +
 	"\x0fDescribeRequest\"\x98\x01\n" +
 	"\x10DescribeResponse\x12%\n" +
 	"\x04kind\x18\x01 \x01(\x0e2\x11.plughost.v1.KindR\x04kind\x12\x12\n" +
@@ -620,40 +713,44 @@ func file_plughost_v1_plugin_proto_rawDescGZIP() []byte {
 }
 
 var file_plughost_v1_plugin_proto_enumTypes = make([]protoimpl.EnumInfo, 2)
-var file_plughost_v1_plugin_proto_msgTypes = make([]protoimpl.MessageInfo, 9)
+var file_plughost_v1_plugin_proto_msgTypes = make([]protoimpl.MessageInfo, 11)
 var file_plughost_v1_plugin_proto_goTypes = []any{
 	(Kind)(0),                  // 0: plughost.v1.Kind
 	(HealthResponse_Status)(0), // 1: plughost.v1.HealthResponse.Status
 	(*Frame)(nil),              // 2: plughost.v1.Frame
-	(*DescribeRequest)(nil),    // 3: plughost.v1.DescribeRequest
-	(*DescribeResponse)(nil),   // 4: plughost.v1.DescribeResponse
-	(*HealthRequest)(nil),      // 5: plughost.v1.HealthRequest
-	(*HealthResponse)(nil),     // 6: plughost.v1.HealthResponse
-	(*DrainRequest)(nil),       // 7: plughost.v1.DrainRequest
-	(*DrainResponse)(nil),      // 8: plughost.v1.DrainResponse
-	(*AdoptRequest)(nil),       // 9: plughost.v1.AdoptRequest
-	(*AdoptResponse)(nil),      // 10: plughost.v1.AdoptResponse
+	(*CloseStream)(nil),        // 3: plughost.v1.CloseStream
+	(*DescribeRequest)(nil),    // 4: plughost.v1.DescribeRequest
+	(*DescribeResponse)(nil),   // 5: plughost.v1.DescribeResponse
+	(*HealthRequest)(nil),      // 6: plughost.v1.HealthRequest
+	(*HealthResponse)(nil),     // 7: plughost.v1.HealthResponse
+	(*DrainRequest)(nil),       // 8: plughost.v1.DrainRequest
+	(*DrainResponse)(nil),      // 9: plughost.v1.DrainResponse
+	(*AdoptRequest)(nil),       // 10: plughost.v1.AdoptRequest
+	(*AdoptResponse)(nil),      // 11: plughost.v1.AdoptResponse
+	nil,                        // 12: plughost.v1.Frame.HeaderEntry
 }
 var file_plughost_v1_plugin_proto_depIdxs = []int32{
-	0,  // 0: plughost.v1.DescribeResponse.kind:type_name -> plughost.v1.Kind
-	1,  // 1: plughost.v1.HealthResponse.status:type_name -> plughost.v1.HealthResponse.Status
-	3,  // 2: plughost.v1.Plugin.Describe:input_type -> plughost.v1.DescribeRequest
-	5,  // 3: plughost.v1.Plugin.Health:input_type -> plughost.v1.HealthRequest
-	7,  // 4: plughost.v1.Plugin.Drain:input_type -> plughost.v1.DrainRequest
-	9,  // 5: plughost.v1.Plugin.Adopt:input_type -> plughost.v1.AdoptRequest
-	2,  // 6: plughost.v1.MCP.Session:input_type -> plughost.v1.Frame
-	2,  // 7: plughost.v1.Host.Tools:input_type -> plughost.v1.Frame
-	4,  // 8: plughost.v1.Plugin.Describe:output_type -> plughost.v1.DescribeResponse
-	6,  // 9: plughost.v1.Plugin.Health:output_type -> plughost.v1.HealthResponse
-	8,  // 10: plughost.v1.Plugin.Drain:output_type -> plughost.v1.DrainResponse
-	10, // 11: plughost.v1.Plugin.Adopt:output_type -> plughost.v1.AdoptResponse
-	2,  // 12: plughost.v1.MCP.Session:output_type -> plughost.v1.Frame
-	2,  // 13: plughost.v1.Host.Tools:output_type -> plughost.v1.Frame
-	8,  // [8:14] is the sub-list for method output_type
-	2,  // [2:8] is the sub-list for method input_type
-	2,  // [2:2] is the sub-list for extension type_name
-	2,  // [2:2] is the sub-list for extension extendee
-	0,  // [0:2] is the sub-list for field type_name
+	12, // 0: plughost.v1.Frame.header:type_name -> plughost.v1.Frame.HeaderEntry
+	3,  // 1: plughost.v1.Frame.close_stream:type_name -> plughost.v1.CloseStream
+	0,  // 2: plughost.v1.DescribeResponse.kind:type_name -> plughost.v1.Kind
+	1,  // 3: plughost.v1.HealthResponse.status:type_name -> plughost.v1.HealthResponse.Status
+	4,  // 4: plughost.v1.Plugin.Describe:input_type -> plughost.v1.DescribeRequest
+	6,  // 5: plughost.v1.Plugin.Health:input_type -> plughost.v1.HealthRequest
+	8,  // 6: plughost.v1.Plugin.Drain:input_type -> plughost.v1.DrainRequest
+	10, // 7: plughost.v1.Plugin.Adopt:input_type -> plughost.v1.AdoptRequest
+	2,  // 8: plughost.v1.MCP.Session:input_type -> plughost.v1.Frame
+	2,  // 9: plughost.v1.Host.Tools:input_type -> plughost.v1.Frame
+	5,  // 10: plughost.v1.Plugin.Describe:output_type -> plughost.v1.DescribeResponse
+	7,  // 11: plughost.v1.Plugin.Health:output_type -> plughost.v1.HealthResponse
+	9,  // 12: plughost.v1.Plugin.Drain:output_type -> plughost.v1.DrainResponse
+	11, // 13: plughost.v1.Plugin.Adopt:output_type -> plughost.v1.AdoptResponse
+	2,  // 14: plughost.v1.MCP.Session:output_type -> plughost.v1.Frame
+	2,  // 15: plughost.v1.Host.Tools:output_type -> plughost.v1.Frame
+	10, // [10:16] is the sub-list for method output_type
+	4,  // [4:10] is the sub-list for method input_type
+	4,  // [4:4] is the sub-list for extension type_name
+	4,  // [4:4] is the sub-list for extension extendee
+	0,  // [0:4] is the sub-list for field type_name
 }
 
 func init() { file_plughost_v1_plugin_proto_init() }
@@ -661,13 +758,14 @@ func file_plughost_v1_plugin_proto_init() {
 	if File_plughost_v1_plugin_proto != nil {
 		return
 	}
+	file_plughost_v1_plugin_proto_msgTypes[0].OneofWrappers = []any{}
 	type x struct{}
 	out := protoimpl.TypeBuilder{
 		File: protoimpl.DescBuilder{
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_plughost_v1_plugin_proto_rawDesc), len(file_plughost_v1_plugin_proto_rawDesc)),
 			NumEnums:      2,
-			NumMessages:   9,
+			NumMessages:   11,
 			NumExtensions: 0,
 			NumServices:   3,
 		},
