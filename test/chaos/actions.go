@@ -379,7 +379,8 @@ func (t *tester) damageRegistry(a action) error {
 
 // reusePID gives the pid of a plugin that the registry knows to a stranger. It
 // takes a namespace in which this program can choose pids; without one the host
-// is just killed.
+// is just killed. Linux gives no process a pid that is still the number of a
+// group, so the plugin's whole group is killed.
 func (t *tester) reusePID(a action) error {
 	pid, err := t.leader(a.services[0])
 	if err != nil {
@@ -389,8 +390,13 @@ func (t *tester) reusePID(a action) error {
 		return err
 	}
 	for start := time.Now(); pid != 0 && t.ownPIDs && time.Since(start) < t.patience; {
-		if readStat(pid) != nil {
-			t.pause(time.Millisecond) // it is not reaped yet
+		if members := groupOf(pid); len(members) > 0 {
+			for _, p := range members {
+				if err := t.signal(p.pid, syscall.SIGKILL); err != nil {
+					return err
+				}
+			}
+			t.pause(time.Millisecond) // they are not reaped yet
 			continue
 		}
 		if err := os.WriteFile("/proc/sys/kernel/ns_last_pid", []byte(strconv.Itoa(pid-1)), 0); err != nil {
@@ -537,7 +543,7 @@ func (t *tester) limitFiles(a action) error {
 	h.expectEnd() // it may refuse to run
 	select {
 	case <-h.exited:
-	case <-time.After(time.Second + a.wait*2):
+	case <-time.After(500*time.Millisecond + a.wait*2):
 		t.use(h)
 		// One that waits for nothing: another would wait for what cannot start.
 		alone := slices.DeleteFunc(slices.Clone(t.world.services), func(s *spec) bool { return len(s.dependsOn) > 0 })

@@ -27,7 +27,7 @@ func (t *tester) ours(all []*process) []*process {
 func (t *tester) settle(a action) (time.Duration, error) {
 	start := time.Now()
 	deadline := start.Add(t.patience)
-	for pause := 10 * time.Millisecond; ; pause = min(2*pause, 160*time.Millisecond) {
+	for pause := 10 * time.Millisecond; ; pause = min(2*pause, 80*time.Millisecond) {
 		problems := t.problems()
 		if err := t.violation(); err != nil {
 			return 0, err

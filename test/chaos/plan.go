@@ -117,7 +117,7 @@ func draw(random *rand.Rand, w *world) action {
 	for {
 		a := action{
 			kind:    drawKind(random),
-			wait:    time.Duration(random.IntN(1000)) * time.Millisecond,
+			wait:    time.Duration(random.IntN(500)) * time.Millisecond,
 			number:  random.IntN(1 << 16),
 			outlive: random.IntN(2) == 0,
 		}

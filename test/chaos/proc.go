@@ -63,6 +63,11 @@ func processes() []*process {
 	return all
 }
 
+// groupOf are the members of a process group, zombies too.
+func groupOf(group int) []*process {
+	return slices.DeleteFunc(processes(), func(p *process) bool { return p.group != group })
+}
+
 // readProcess returns nil if there is no such process.
 func readProcess(pid int) *process {
 	dir := filepath.Join("/proc", strconv.Itoa(pid))

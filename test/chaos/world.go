@@ -55,7 +55,7 @@ func specs() []*spec {
 		fault("stopped", true, "FAULT_SHELL="+stopped),
 		fault("crowd", false, "FAULT_SHELL="+crowd),
 		fault("slow-1", true, "FAULT_DELAY=400ms"),
-		fault("slow-2", false, "FAULT_DELAY=900ms", "FAULT_SHELL="+daemon),
+		fault("slow-2", false, "FAULT_DELAY=700ms", "FAULT_SHELL="+daemon),
 		fault("stubborn-1", true, "FAULT_STUBBORN=1"),
 		fault("stubborn-2", true, "FAULT_STUBBORN=1", "FAULT_SHELL="+stubbornDaemon),
 		fault("flood-1", false, "FAULT_FLOOD=2000"),
@@ -258,8 +258,8 @@ const serviceBody = `  ready {
     timeout = "20s"
   }
   health {
-    interval = "500ms"
-    timeout  = "1s"
+    interval = "250ms"
+    timeout  = "500ms"
     failures = 2
   }
   restart {

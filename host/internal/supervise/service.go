@@ -258,11 +258,12 @@ func (s *service) watchHealth(instance Instance) {
 
 // checkHealth asks for the instance's health again and again, until ctx ends.
 func (s *service) checkHealth(ctx context.Context, instance Instance, conf config.Health) {
-	tick := time.NewTicker(conf.Interval)
-	defer tick.Stop()
+	due := time.NewTimer(untilCheck(time.Now(), conf.Interval))
+	defer due.Stop()
 	for {
 		select {
-		case <-tick.C:
+		case now := <-due.C:
+			due.Reset(untilCheck(now, conf.Interval))
 		case <-ctx.Done():
 			return
 		}
@@ -277,6 +278,13 @@ func (s *service) checkHealth(ctx context.Context, instance Instance, conf confi
 		}
 		s.m.send(healthEvent{s, instance, err})
 	}
+}
+
+// untilCheck is how long after now a health is to be checked: for an interval, or
+// up to a tenth of it less, such that the checks of many services fall on the same
+// moments. A host that has nothing to do wakes up once for all of them.
+func untilCheck(now time.Time, interval time.Duration) time.Duration {
+	return now.Add(interval).Truncate(interval / 10).Sub(now)
 }
 
 // healthChecked is the result of a health check. The first that fails makes the
