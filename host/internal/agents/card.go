@@ -54,7 +54,7 @@ func shown(card *a2a.AgentCard, url string) *a2a.AgentCard {
 
 // currentCard is the agent's card, if it can be called.
 func (f *Front) currentCard(r *http.Request) (*a2a.AgentCard, error) {
-	if _, err := f.running(); err != nil {
+	if _, err := f.current(); err != nil {
 		return nil, err
 	}
 	f.mu.Lock()

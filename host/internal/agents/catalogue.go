@@ -46,7 +46,7 @@ func (f *Front) entry(url string) entry {
 		Name:    f.name,
 		URL:     url,
 		CardURL: url + a2asrv.WellKnownAgentCardPath,
-		Ready:   f.plugin != nil,
+		Ready:   f.instance != nil,
 		Reason:  f.why,
 	}
 	if f.card == nil {

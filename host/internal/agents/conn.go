@@ -5,11 +5,19 @@ import (
 	"fmt"
 
 	"github.com/a2aproject/a2a-go/v2/a2a"
-	"google.golang.org/genproto/googleapis/rpc/errdetails"
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
 )
+
+// lostError is the error of a request that lost its agent.
+type lostError struct{ agent string }
+
+func (e *lostError) Error() string {
+	return fmt.Sprintf("agent %s ended during the request, which is not repeated: it may have been carried out", e.agent)
+}
+
+func (e *lostError) Unwrap() error { return a2a.ErrServerError }
 
 // agentConn is a connection to an agent that says of a request which lost the
 // agent that it did.
@@ -40,24 +48,12 @@ func (s *agentStream) RecvMsg(m any) error {
 	return s.conn.explain(s.ctx, s.ClientStream.RecvMsg(m))
 }
 
-// explain turns the errors that gRPC makes of a lost connection into one of
-// A2A's, by the details in which A2A looks for it.
+// explain finds the errors that gRPC makes of a lost connection. What it returns
+// for them is no status of gRPC, and so passes through a2a-go as it is.
 func (c *agentConn) explain(ctx context.Context, err error) error {
-	switch status.Code(err) {
-	case codes.Unavailable:
-	case codes.Canceled:
-		if ctx.Err() != nil {
-			return err // by the client
-		}
-	default:
-		return err
+	code := status.Code(err)
+	if code == codes.Unavailable || code == codes.Canceled && ctx.Err() == nil {
+		return &lostError{agent: c.name}
 	}
-	lost := status.New(codes.Internal, fmt.Sprintf("agent %s ended during the request, which is not repeated: it may have been carried out", c.name))
-	if detailed, err := lost.WithDetails(&errdetails.ErrorInfo{
-		Reason: a2a.ErrorReason(a2a.ErrServerError),
-		Domain: a2a.ProtocolDomain,
-	}); err == nil {
-		lost = detailed
-	}
-	return lost.Err()
+	return err
 }

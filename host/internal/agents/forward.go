@@ -2,6 +2,8 @@ package agents
 
 import (
 	"context"
+	"errors"
+	"fmt"
 	"iter"
 
 	"github.com/a2aproject/a2a-go/v2/a2a"
@@ -9,53 +11,135 @@ import (
 	"github.com/a2aproject/a2a-go/v2/a2asrv"
 )
 
+// maxStreams bounds how many streams of an agent are open at once.
+const maxStreams = 100
+
 type transport = a2aclient.Transport
 
 // forward implements a2asrv.RequestHandler by passing each request on to the
-// agent that runs now.
-type forward struct{ front *Front }
+// instance that runs now, and takes note of the tasks in the answers.
+type forward struct{ *Front }
 
 var _ a2asrv.RequestHandler = (*forward)(nil)
 
-// hop returns where a request goes, and the headers that it takes along: of
-// those that A2A defines the extensions. The version is the one that is spoken
-// with the agent, and the others are between the client and the gateway.
-func (f *forward) hop(ctx context.Context) (transport, a2aclient.ServiceParams, error) {
-	params := a2aclient.ServiceParams{a2a.SvcParamVersion: {string(a2a.Version)}}
+// requestParams are the headers that a request takes along: of those that A2A defines
+// the extensions. The version is the one that is spoken with the agent, and the
+// others are between the client and the gateway.
+func requestParams(ctx context.Context) a2aclient.ServiceParams {
+	params := ourParams()
 	if call, ok := a2asrv.CallContextFrom(ctx); ok {
 		if extensions, ok := call.ServiceParams().Get(a2a.SvcParamExtensions); ok {
 			params[a2a.SvcParamExtensions] = extensions
 		}
 	}
-	t, err := f.front.current()
-	return t, params, err
+	return params
 }
 
 // pass makes one call that has one answer.
 func pass[Q, A any](ctx context.Context, f *forward, request Q,
 	call func(transport, context.Context, a2aclient.ServiceParams, Q) (A, error),
 ) (A, error) {
-	t, params, err := f.hop(ctx)
+	i, err := f.current()
 	if err != nil {
 		var none A
 		return none, err
 	}
-	return call(t, ctx, params, request)
+	answer, err := call(i, ctx, requestParams(ctx), request)
+	if isLost(err) {
+		i.await(ctx)
+	}
+	if event, ok := any(answer).(a2a.Event); ok && err == nil {
+		f.noted(i, event)
+	}
+	return answer, err
 }
 
-// stream makes one call that has many.
+func isLost(err error) bool {
+	var lost *lostError
+	return errors.As(err, &lost)
+}
+
+// noted takes note of an answer that is a task, or is about one.
+func (f *forward) noted(i *instance, event a2a.Event) {
+	f.tasks.saw(i, event)
+	if task, ok := event.(*a2a.Task); ok && !rests(task.Status.State) {
+		f.watch(i, task.ID)
+	}
+}
+
+// stream makes one call that has many answers. If the instance ends meanwhile,
+// the last of them is that the task has failed.
 func stream[Q any](ctx context.Context, f *forward, request Q,
 	call func(transport, context.Context, a2aclient.ServiceParams, Q) iter.Seq2[a2a.Event, error],
 ) iter.Seq2[a2a.Event, error] {
-	t, params, err := f.hop(ctx)
-	if err != nil {
-		return func(yield func(a2a.Event, error) bool) { yield(nil, err) }
+	return func(yield func(a2a.Event, error) bool) {
+		end, err := f.openStream()
+		if err != nil {
+			yield(nil, err)
+			return
+		}
+		defer end()
+		i, err := f.current()
+		if err != nil {
+			yield(nil, err)
+			return
+		}
+		var last a2a.Event
+		for event, err := range call(i, ctx, requestParams(ctx), request) {
+			if err != nil {
+				yield(f.broken(ctx, i, last, err))
+				return
+			}
+			f.tasks.saw(i, event)
+			last = event
+			if !yield(event, nil) {
+				break
+			}
+		}
+		f.left(i, last)
 	}
-	return call(t, ctx, params, request)
+}
+
+// openStream takes one of the agent's streams, until end is called.
+func (f *forward) openStream() (end func(), err error) {
+	select {
+	case f.streams <- struct{}{}:
+		return func() { <-f.streams }, nil
+	default:
+		return nil, a2a.NewError(a2a.ErrServerError,
+			fmt.Sprintf("agent %s has %d streams open, and no more are served: try again later", f.name, maxStreams))
+	}
+}
+
+// broken is the end of a stream that broke off after its last event.
+func (f *forward) broken(ctx context.Context, i *instance, last a2a.Event, err error) (a2a.Event, error) {
+	if last == nil || !isLost(err) {
+		f.left(i, last)
+		return nil, err
+	}
+	i.await(ctx)
+	task := f.tasks.end(last.TaskInfo().TaskID)
+	if task == nil {
+		return nil, err
+	}
+	return &a2a.TaskStatusUpdateEvent{TaskID: task.ID, ContextID: task.ContextID, Status: task.Status}, nil
+}
+
+// left has a task watched whose client left its stream.
+func (f *forward) left(i *instance, last a2a.Event) {
+	if last != nil && !rests(stateOf(last)) {
+		f.watch(i, last.TaskInfo().TaskID)
+	}
 }
 
 func (f *forward) GetTask(ctx context.Context, r *a2a.GetTaskRequest) (*a2a.Task, error) {
-	return pass(ctx, f, r, transport.GetTask)
+	task, err := pass(ctx, f, r, transport.GetTask)
+	if err != nil {
+		if end := f.tasks.end(r.ID); end != nil {
+			return end, nil
+		}
+	}
+	return task, err
 }
 
 func (f *forward) ListTasks(ctx context.Context, r *a2a.ListTasksRequest) (*a2a.ListTasksResponse, error) {
@@ -63,42 +147,95 @@ func (f *forward) ListTasks(ctx context.Context, r *a2a.ListTasksRequest) (*a2a.
 }
 
 func (f *forward) CancelTask(ctx context.Context, r *a2a.CancelTaskRequest) (*a2a.Task, error) {
-	return pass(ctx, f, r, transport.CancelTask)
+	task, err := pass(ctx, f, r, transport.CancelTask)
+	if err != nil {
+		if end := f.tasks.end(r.ID); end != nil {
+			return nil, a2a.NewError(a2a.ErrTaskNotCancelable, "the task has failed: "+reasonOf(end))
+		}
+	}
+	return task, err
 }
 
 func (f *forward) SendMessage(ctx context.Context, r *a2a.SendMessageRequest) (a2a.SendMessageResult, error) {
-	return pass(ctx, f, r, transport.SendMessage)
+	result, err := pass(ctx, f, r, transport.SendMessage)
+	if err == nil {
+		return result, nil
+	}
+	end := f.taskOf(r)
+	switch {
+	case end == nil:
+		return nil, err
+	case isLost(err):
+		return end, nil
+	default:
+		return nil, overError(end)
+	}
 }
 
+// taskOf is the task that a message is for, if that failed with its instance.
+func (f *forward) taskOf(r *a2a.SendMessageRequest) *a2a.Task {
+	if r.Message == nil {
+		return nil
+	}
+	return f.tasks.end(r.Message.TaskID)
+}
+
+func overError(end *a2a.Task) error {
+	return a2a.NewError(a2a.ErrUnsupportedOperation, "the task has failed: "+reasonOf(end))
+}
+
+// reasonOf is why a task failed with its instance.
+func reasonOf(end *a2a.Task) string { return end.Status.Message.Parts[0].Text() }
+
 func (f *forward) SubscribeToTask(ctx context.Context, r *a2a.SubscribeToTaskRequest) iter.Seq2[a2a.Event, error] {
-	return stream(ctx, f, r, transport.SubscribeToTask)
+	return orEnd(stream(ctx, f, r, transport.SubscribeToTask), func(err error) (a2a.Event, error) {
+		if end := f.tasks.end(r.ID); end != nil {
+			return end, nil
+		}
+		return nil, err
+	})
 }
 
 func (f *forward) SendStreamingMessage(ctx context.Context, r *a2a.SendMessageRequest) iter.Seq2[a2a.Event, error] {
-	return stream(ctx, f, r, transport.SendStreamingMessage)
+	return orEnd(stream(ctx, f, r, transport.SendStreamingMessage), func(err error) (a2a.Event, error) {
+		if end := f.taskOf(r); end != nil {
+			return nil, overError(end)
+		}
+		return nil, err
+	})
+}
+
+// orEnd is a stream that, if it cannot begin, tells what end makes of the error.
+func orEnd(events iter.Seq2[a2a.Event, error], end func(error) (a2a.Event, error)) iter.Seq2[a2a.Event, error] {
+	return func(yield func(a2a.Event, error) bool) {
+		begun := false
+		for event, err := range events {
+			if err != nil && !begun {
+				yield(end(err))
+				return
+			}
+			begun = true
+			if !yield(event, err) {
+				return
+			}
+		}
+	}
 }
 
 func (f *forward) GetTaskPushConfig(ctx context.Context, r *a2a.GetTaskPushConfigRequest) (*a2a.PushConfig, error) {
-	return pass(ctx, f, r, transport.GetTaskPushConfig)
+	return nil, a2a.ErrPushNotificationNotSupported
 }
 
 func (f *forward) ListTaskPushConfigs(ctx context.Context, r *a2a.ListTaskPushConfigRequest) (*a2a.ListTaskPushConfigResponse, error) {
-	configs, err := pass(ctx, f, r, transport.ListTaskPushConfigs)
-	if err != nil {
-		return nil, err
-	}
-	return &a2a.ListTaskPushConfigResponse{Configs: configs}, nil
+	return nil, a2a.ErrPushNotificationNotSupported
 }
 
 func (f *forward) CreateTaskPushConfig(ctx context.Context, c *a2a.PushConfig) (*a2a.PushConfig, error) {
-	return pass(ctx, f, c, transport.CreateTaskPushConfig)
+	return nil, a2a.ErrPushNotificationNotSupported
 }
 
 func (f *forward) DeleteTaskPushConfig(ctx context.Context, r *a2a.DeleteTaskPushConfigRequest) error {
-	_, err := pass(ctx, f, r, func(t transport, ctx context.Context, params a2aclient.ServiceParams, r *a2a.DeleteTaskPushConfigRequest) (struct{}, error) {
-		return struct{}{}, t.DeleteTaskPushConfig(ctx, params, r)
-	})
-	return err
+	return a2a.ErrPushNotificationNotSupported
 }
 
 func (f *forward) GetExtendedAgentCard(ctx context.Context, r *a2a.GetExtendedAgentCardRequest) (*a2a.AgentCard, error) {

@@ -5,41 +5,44 @@
 package agents
 
 import (
+	"context"
 	"fmt"
 	"net/http"
 	"strings"
 	"sync"
 
 	"github.com/a2aproject/a2a-go/v2/a2a"
-	"github.com/a2aproject/a2a-go/v2/a2agrpc/v1"
-	"github.com/a2aproject/a2a-go/v2/a2apb/v1"
-	"google.golang.org/grpc"
 
 	"github.com/plughost/plughost/shared/a2ahttp"
-	plughostv1 "github.com/plughost/plughost/shared/proto/plughost/v1"
 )
-
-// Plugin is what a Front needs of a running instance of its agent.
-type Plugin interface {
-	Conn() *grpc.ClientConn
-	Describe() *plughostv1.DescribeResponse
-}
 
 // Front serves one agent to A2A clients.
 type Front struct {
 	name    string
 	handler http.Handler
+	life    context.Context
+	running *sync.WaitGroup
+	tasks   *tasks
+	streams chan struct{} // holds one per stream
 
-	mu     sync.Mutex
-	plugin Plugin
-	why    string // why there is no plugin
-	card   *a2a.AgentCard
+	mu       sync.Mutex
+	instance *instance
+	why      string // why there is no instance
+	card     *a2a.AgentCard
 }
 
 // NewFront makes the front of an agent, to be served at Path(name) and below.
-func NewFront(name string) *Front {
-	f := &Front{name: name, why: "it is not started yet"}
-	f.handler = a2ahttp.Handler(&forward{front: f}, f.currentCard)
+// What it does by itself ends with life, and is in running until then.
+func NewFront(life context.Context, name string, running *sync.WaitGroup) *Front {
+	f := &Front{
+		name:    name,
+		life:    life,
+		running: running,
+		tasks:   newTasks(),
+		streams: make(chan struct{}, maxStreams),
+		why:     "it is not started yet",
+	}
+	f.handler = a2ahttp.Handler(&forward{Front: f}, f.currentCard)
 	return f
 }
 
@@ -49,13 +52,29 @@ func Path(name string) string { return CataloguePath + name }
 // Connect has requests go to an instance.
 func (f *Front) Connect(plugin Plugin) {
 	card, err := readCard(plugin.Describe().GetAgentCard())
-	f.mu.Lock()
-	defer f.mu.Unlock()
 	if err != nil {
-		f.plugin, f.why = nil, fmt.Sprintf("it has no usable card: %v", err)
+		f.Disconnect(fmt.Sprintf("it has no usable card: %v", err))
 		return
 	}
-	f.plugin, f.why, f.card = plugin, "", card
+	i := newInstance(f.life, f.name, plugin)
+	f.mu.Lock()
+	f.instance, f.why, f.card = i, "", card
+	f.mu.Unlock()
+	f.start(func() {
+		select {
+		case <-plugin.Exited():
+			f.tasks.lose(i, &endedError{agent: f.name, how: plugin.ExitError()})
+		case <-f.life.Done():
+		}
+	})
+	f.start(func() { f.takeOver(i) })
+}
+
+// start does something beside, unless all is to end.
+func (f *Front) start(job func()) {
+	if f.life.Err() == nil {
+		f.running.Go(job)
+	}
 }
 
 // Disconnect lets no request begin any more, and says why. Those in flight go
@@ -63,7 +82,7 @@ func (f *Front) Connect(plugin Plugin) {
 func (f *Front) Disconnect(why string) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	f.plugin, f.why = nil, why
+	f.instance, f.why = nil, why
 }
 
 // ServeHTTP serves the agent at its path, and what is below.
@@ -74,21 +93,12 @@ func (f *Front) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	f.handler.ServeHTTP(w, below)
 }
 
-func (f *Front) running() (Plugin, error) {
+// current is the instance that requests go to now.
+func (f *Front) current() (*instance, error) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	if f.plugin == nil {
-		return nil, fmt.Errorf("agent %s cannot be called: %s", f.name, f.why)
+	if f.instance == nil {
+		return nil, a2a.NewError(a2a.ErrServerError, fmt.Sprintf("agent %s cannot be called: %s", f.name, f.why))
 	}
-	return f.plugin, nil
-}
-
-// current is where requests for the agent go now.
-func (f *Front) current() (transport, error) {
-	plugin, err := f.running()
-	if err != nil {
-		return nil, a2a.NewError(a2a.ErrServerError, err.Error())
-	}
-	conn := &agentConn{ClientConnInterface: plugin.Conn(), name: f.name}
-	return a2agrpc.NewGRPCTransportFromClient(a2apb.NewA2AServiceClient(conn)), nil
+	return f.instance, nil
 }

@@ -34,7 +34,7 @@ func newAgent(name string, c *common) *agent {
 	return &agent{
 		common:   c,
 		name:     name,
-		front:    agents.NewFront(name),
+		front:    agents.NewFront(c.life, name, c.sessions),
 		log:      c.log.With("service", "agent."+name),
 		endTools: func() {},
 	}

@@ -284,37 +284,21 @@ func TestAgentThatIsGoneSaysWhy(t *testing.T) {
 	}
 }
 
-func TestAgentThatDiesFailsItsRequests(t *testing.T) {
-	const want = "agent echo ended during the request, which is not repeated"
-	for _, stream := range []bool{false, true} {
-		name := "message"
-		if stream {
-			name = "stream"
-		}
-		t.Run(name, func(t *testing.T) {
-			f := newFront(t, agentConfig("echo"))
-			echo := &echoAgent{begun: make(chan struct{}, 1), end: make(chan struct{})}
-			agent := newFakeAgent(t, card(), echo)
-			f.readyAgent("echo", agent)
-			client := f.dial("echo")
-			go func() {
-				<-echo.begun
-				agent.die()
-			}()
-			var err error
-			if stream {
-				for _, err = range client.SendStreamingMessage(t.Context(), say("hello")) {
-				}
-			} else {
-				_, err = client.SendMessage(t.Context(), say("hello"))
-			}
-			if err == nil || !strings.Contains(err.Error(), want) {
-				t.Errorf("error %v", err)
-			}
-			if _, err = client.SendMessage(t.Context(), say("hello")); err == nil {
-				t.Error("a later message was answered")
-			}
-		})
+func TestAgentThatDiesFailsItsMessage(t *testing.T) {
+	f := newFront(t, agentConfig("echo"))
+	agent, echo := f.busyAgent()
+	client := f.dial("echo")
+	go func() {
+		<-echo.begun
+		agent.die()
+	}()
+	_, err := client.SendMessage(t.Context(), say("hello"))
+	if err == nil || !strings.Contains(err.Error(), "agent echo ended during the request, which is not repeated") {
+		t.Errorf("error %v", err)
+	}
+	f.enterAgent("echo", supervise.Backoff, "")
+	if _, err = client.SendMessage(t.Context(), say("hello")); err == nil || !strings.Contains(err.Error(), "cannot be called") {
+		t.Errorf("a later message: error %v", err)
 	}
 }
 

@@ -40,6 +40,8 @@ type Plugin interface {
 	Describe() *plughostv1.DescribeResponse
 	// Exited is closed when the plugin's process has ended.
 	Exited() <-chan struct{}
+	// ExitError says how, once it has: nil for the exit status 0.
+	ExitError() error
 }
 
 // Gateway joins plugins. Watch tells it of them, Handler serves clients.

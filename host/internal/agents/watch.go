@@ -1,0 +1,65 @@
+package agents
+
+import (
+	"context"
+	"time"
+
+	"github.com/a2aproject/a2a-go/v2/a2a"
+	"github.com/a2aproject/a2a-go/v2/a2aclient"
+)
+
+// takeOverTimeout bounds the first questions to an instance.
+const takeOverTimeout = 10 * time.Second
+
+// ourParams are the headers of requests that the gateway makes by itself.
+func ourParams() a2aclient.ServiceParams {
+	return a2aclient.ServiceParams{a2a.SvcParamVersion: {string(a2a.Version)}}
+}
+
+// takeOver learns of the tasks that an instance has in hand. A new one has
+// none; one that outlived the host before may.
+func (f *Front) takeOver(i *instance) {
+	ctx, cancel := context.WithTimeout(i.life, takeOverTimeout)
+	defer cancel()
+	none := 0
+	for _, state := range []a2a.TaskState{
+		a2a.TaskStateSubmitted, a2a.TaskStateWorking, a2a.TaskStateInputRequired, a2a.TaskStateAuthRequired,
+	} {
+		list, err := i.ListTasks(ctx, ourParams(), &a2a.ListTasksRequest{Status: state, PageSize: 100, HistoryLength: &none})
+		if err != nil {
+			return // it need not be able to
+		}
+		for _, task := range list.Tasks {
+			f.tasks.saw(i, task)
+			if !rests(state) {
+				f.watch(i, task.ID)
+			}
+		}
+	}
+}
+
+// watch follows a task that goes on without a client that does: else its end
+// would not be noticed, and it would count as failed when the process ends.
+func (f *Front) watch(i *instance, id a2a.TaskID) {
+	if !f.tasks.watch(id) {
+		return
+	}
+	f.start(func() {
+		defer f.tasks.unwatch(id)
+		for event, err := range i.SubscribeToTask(i.life, ourParams(), &a2a.SubscribeToTaskRequest{ID: id}) {
+			if err != nil {
+				f.look(i, id)
+				return
+			}
+			f.tasks.saw(i, event)
+		}
+	})
+}
+
+// look sees what a task is now, which may have ended before it was followed.
+func (f *Front) look(i *instance, id a2a.TaskID) {
+	none := 0
+	if task, err := i.GetTask(i.life, ourParams(), &a2a.GetTaskRequest{ID: id, HistoryLength: &none}); err == nil {
+		f.tasks.saw(i, task)
+	}
+}
