@@ -183,18 +183,18 @@ var badCases = []struct {
 	},
 	{
 		"two arguments on one line",
-		`@ ready { timeout="5s", delay="1s" }|}`,
-		[]finding{at("3,22-23", "Single-line", "one argument definition per line")},
+		`@ health { interval="5s", timeout="1s" }|}`,
+		[]finding{at("3,24-25", "Single-line", "one argument definition per line")},
 	},
 	{
 		"block written as an argument",
-		`@ restart={|  delay="5s"| }|}`,
-		[]finding{at("3,2-9", `Did you mean to define a block of type "restart"?`)},
+		`@ health={|  interval="5s"| }|}`,
+		[]finding{at("3,2-8", `Did you mean to define a block of type "health"?`)},
 	},
 	{
 		"duration without a unit",
-		`@ restart {|  delay=30| }|}`,
-		[]finding{at("4,9-11", "unit is needed", `"30s"`)},
+		`@ health {|  interval=30| }|}`,
+		[]finding{at("4,12-14", "unit is needed", `"30s"`)},
 	},
 	{
 		"program that is not on PATH",
@@ -249,9 +249,123 @@ var badCases = []struct {
 
 	// Beyond the shapes of values: what each part of the language refuses.
 	{
-		"value of another service",
-		`@ port=service.mcp.b.port+1|}|service "mcp" "b" {| command=["sh"]|}`,
-		[]finding{at("3,7-25", "only in depends_on")},
+		"port that refers to itself",
+		`@ port=service.mcp.a.port+1|}`,
+		[]finding{at("3,7-20", "refers to itself")},
+	},
+	{
+		"references to values that are not there",
+		`@ env={A=service.mcp.b.port,B=service.mcp.a.prot,C=service.mcp.a,D=service.mcp.a.stop,E=service.mcp.a.stop.graze,F=service.mpc.a.port,G=service.mcp,H=service.mcp.a.depends_on,I=service.mcp[var.x].port}|}|service "agent" "b" {| command=["sh"]|}`,
+		[]finding{
+			at("3,9-22", "Service not declared", "Did you mean service.agent.b?"),
+			at("3,30-48", "Unknown attribute", `Did you mean "port"?`),
+			at("3,51-64", "An attribute is wanted", "service.mcp.a.port"),
+			at("3,67-85", "An attribute is wanted", "service.mcp.a.stop.grace"),
+			at("3,88-112", "Unknown attribute", `Did you mean "grace"?`),
+			at("3,115-128", "Unknown kind", `Did you mean "mcp"?`),
+			at("3,136-147", "A name is wanted"),
+			at("3,150-174", "Not a value"),
+			at("3,177-188", "cannot be computed"),
+			at("3,189-194", "var.x is not declared"),
+		},
+	},
+	{
+		"cycle of locals",
+		`locals {| a="x-${local.b}"| b=upper(local.c)| c=local.a|}`,
+		[]finding{at("2,9-16", "local.a, local.b, local.c, local.a", "2,9-16", "3,10-17", "4,4-11")},
+	},
+	{
+		"cycle of attributes",
+		`@ port=service.mcp.b.port+1|}|service "mcp" "b" {| command=["sh"]| port=service.mcp.a.port+1|}`,
+		[]finding{at("3,7-20", "service.mcp.a.port, service.mcp.b.port, service.mcp.a.port", "7,7-20")},
+	},
+	{
+		"dash that belongs to the name",
+		`locals {| base=8100|}|@ port=local.base-1|}`,
+		[]finding{at("6,7-19", "local.base-1 is not declared", "write local.base - 1")},
+	},
+	{
+		"misspelt variables and locals",
+		`variable "token" {| default=""|}|locals {| base=1|}|@ env={A=var.tokn,B=local.bse,C=var,D=local[1],E=vars.token,F=base}|}`,
+		[]finding{
+			at("9,9-17", "Did you mean var.token?"),
+			at("9,20-29", "Did you mean local.base?"),
+			at("9,32-35", "A name is wanted"),
+			at("9,38-43", "A name is wanted"),
+			at("9,49-53", "written var.NAME"),
+			at("9,62-66", "var.base"),
+		},
+	},
+	{
+		"default of the wrong type",
+		`variable "port" {| type=number| default="eighty"|}`,
+		[]finding{at("3,10-18", "a number is required")},
+	},
+	{
+		"variable without a value",
+		`variable "key" {| type=string|}`,
+		[]finding{at("1,10-15", "not set", "--var key=VALUE", "PLUGHOST_VAR_key")},
+	},
+	{
+		"function that fails on a sensitive value",
+		`variable "token" {| sensitive=true| default="hunter2"|}|@ port=parseint(var.token,10)|}`,
+		[]finding{at("7,16-25", "failed on a sensitive value")},
+	},
+	{
+		"sensitive values that are refused",
+		`variable "token" {| sensitive=true| default="hunter2"|}|@ port=var.token| dir="/${var.token}"| env={(var.token)="1",(upper(var.token))="1","A"=[var.token]}| stop {|  grace=var.token| }| limits {|  memory="${var.token}B"| }|}|service "mcp" "b" {| command=[var.token]|}|service "mcp" "c" {| command=["sh"]| port=sensitive("hunter3")|}`,
+		[]finding{
+			at("7,7-16", "port: the value is sensitive"),
+			at("8,6-21", "sensitive"),
+			at("9,50-61", "env.A: the value is sensitive"),
+			at("11,9-18", "grace: the value is sensitive"),
+			at("14,10-25", "memory: the value is sensitive"),
+			at("18,11-20", "command: the value is sensitive"),
+			at("22,7-27", "port: the value is sensitive"),
+		},
+	},
+	{
+		"default of a sensitive variable",
+		`variable "token" {| type=number| sensitive=true| default="hunter2"|}`,
+		[]finding{at("4,10-19", "a number is required")},
+	},
+	{
+		"variables that are declared wrongly",
+		`variable "1x" {|}|variable "a" {| default=var.b| type="string"|}|variable "a" {| default=1|}|variable "b" {| default=null| nullable=false|}|variable "c" {| default=1| sensitive=1| validation {|  condition=true| }|}|locals {| x=1|}|locals {| x=2| y {}|}`,
+		[]finding{
+			at("1,10-14", "Not a valid name"),
+			at("5,7-15", "type"),
+			at("7,10-13", "already declared", "3,10-13"),
+			at("11,10-14", "cannot be null"),
+			at("16,12-13", "true or false"),
+			at("17,13-13", "error_message"),
+			at("25,2-3", "already declared", "22,2-3"),
+			at("26,2-3", "not allowed"),
+		},
+	},
+	{
+		"default that refers to something",
+		`variable "a" {| default="${var.b}!"|}|variable "b" {| default="x"|}`,
+		[]finding{at("2,13-18", "cannot refer to anything")},
+	},
+	{
+		"values that a variable refuses",
+		`variable "zone" {| default="Mars"| validation {|  condition=contains(["UTC"],var.zone)|  error_message="${var.zone} is no time zone."| }|}|variable "key" {| default="hunter2"| sensitive=true| validation {|  condition=length(var.key)>8|  error_message="The key ${var.key} is too short."| }| validation {|  condition=length(var.key)>9|  error_message="Too short."| }|}`,
+		[]finding{
+			at("4,13-39", "Mars is no time zone."),
+			at("12,13-30", "sensitive value, so it is not shown"),
+			at("16,13-30", "Too short."),
+		},
+	},
+	{
+		"environment that lacks a variable",
+		`@ env={URL=env("NO_SUCH_7F3")}|}`,
+		[]finding{at("3,16-27", "not set", "give a default")},
+	},
+	{
+		"files that cannot be read",
+		`@ env={A=file("no-such"),B=file("."),C=fileexists("no-such")}|}`,
+		[]finding{at("3,15-22", "there is no such file"), at("3,33-34", "not a regular file")},
 	},
 	{
 		"dependency on itself",
@@ -329,7 +443,7 @@ var badCases = []struct {
 	},
 	{
 		"arguments of later versions",
-		`@ schedule="0 * * * *"| sandbox {|  network=false| }|}|locals {|}`,
+		`@ schedule="0 * * * *"| sandbox {|  network=false| }|}|module "x" {|}`,
 		[]finding{at("3,2-10", "not expected here"), at("4,2-9", "not expected here"), at("8,1-7", "not expected here")},
 	},
 	{
@@ -507,8 +621,8 @@ var badCases = []struct {
 	},
 	{
 		"function that is not there",
-		`@ env={A=upper("x")}|}`,
-		[]finding{at("3,9-19", "Function")},
+		`@ env={A=uper("x")}|}`,
+		[]finding{at("3,9-13", "no function named", `Did you mean "upper"?`)},
 	},
 	{
 		"escape sequences in the source",

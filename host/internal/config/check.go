@@ -149,12 +149,6 @@ func (c *declarations) nearest(ref Ref, from *serviceDecl) string {
 	return ""
 }
 
-// edge is one reference from a service to another.
-type edge struct {
-	from, to Ref
-	rng      hcl.Range
-}
-
 // cycles reports every circle of services that wait for each other, with all
 // its references.
 func (c *declarations) cycles(declared map[Ref]*serviceDecl) {
@@ -164,7 +158,7 @@ func (c *declarations) cycles(declared map[Ref]*serviceDecl) {
 		done
 	)
 	state := make(map[Ref]int)
-	var path []edge
+	var path []edge[Ref]
 	found := 0
 	var visit func(s *serviceDecl)
 	visit = func(s *serviceDecl) {
@@ -174,13 +168,13 @@ func (c *declarations) cycles(declared map[Ref]*serviceDecl) {
 			if to == nil || dep.V == s.Ref() {
 				continue
 			}
-			step := edge{from: s.Ref(), to: dep.V, rng: dep.Range}
+			step := edge[Ref]{from: s.Ref(), to: dep.V, rng: dep.Range}
 			switch state[dep.V] {
 			case open:
 				if found++; found > maxCycles {
 					return
 				}
-				start := slices.IndexFunc(path, func(e edge) bool { return e.from == dep.V })
+				start := slices.IndexFunc(path, func(e edge[Ref]) bool { return e.from == dep.V })
 				c.cycle(append(slices.Clone(path[start:]), step))
 			case unseen:
 				path = append(path, step)
@@ -197,15 +191,9 @@ func (c *declarations) cycles(declared map[Ref]*serviceDecl) {
 	}
 }
 
-func (c *declarations) cycle(edges []edge) {
-	var chain, places strings.Builder
-	for _, e := range edges {
-		fmt.Fprintf(&chain, "%s, ", e.from)
-		fmt.Fprintf(&places, "\n  %s depends on %s at %s", e.from, e.to, e.rng)
-	}
+func (c *declarations) cycle(edges []edge[Ref]) {
 	c.diags.errorf(edges[0].rng, "Services depend on each other",
-		"The dependencies form a cycle: %s%s. None of these services could ever start:%s",
-		chain.String(), edges[0].from, places.String())
+		"The dependencies form a cycle: %s. None of these services could ever start:%s", chain(edges), places(edges, "depends on"))
 }
 
 // grants warns of patterns of agents that no MCP service matches.

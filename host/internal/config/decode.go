@@ -6,52 +6,66 @@ import (
 	"strings"
 
 	"github.com/hashicorp/hcl/v2"
-	"github.com/zclconf/go-cty/cty"
+	"github.com/zclconf/go-cty/cty/function"
 )
-
-var rootSchema = &hcl.BodySchema{
-	Blocks: []hcl.BlockHeaderSchema{
-		{Type: "host"},
-		{Type: "service", LabelNames: []string{"kind", "name"}},
-	},
-}
 
 // decode turns the parsed files into a configuration. What it returns is whole
 // only if no errors were found.
-func (l *loader) decode() *Config {
-	decl := &declarations{diags: &l.diags, partial: l.partial}
+func (l *loader) decode(in Input) *Config {
+	scope := newScope(&l.diags, l.partial)
+	decl := &declarations{diags: &l.diags}
+	var locals []*node
+	var variables []*variable
+	var hosts, services []func()
 	for _, src := range l.sources {
-		d := &decoder{src: src, diags: &l.diags, scope: &hcl.EvalContext{Variables: map[string]cty.Value{}}}
+		d := &decoder{src: src, diags: &l.diags, scope: scope, functions: functions(src.dir)}
 		content, ok := d.content(src.body, rootSchema)
 		if !ok {
-			// One of the blocks that were passed over may be a service.
-			decl.partial = true
+			// One of the blocks that were passed over may declare anything.
+			scope.partial = true
 		}
 		for _, block := range content.Blocks {
 			switch block.Type {
 			case "host":
-				decl.addHost(d.host(block), d.header(block))
+				hosts = append(hosts, func() { decl.addHost(d.host(block), d.header(block)) })
+			case "variable":
+				variables = append(variables, d.declareVariable(block))
+			case "locals":
+				locals = append(locals, d.declareLocals(block)...)
 			case "service":
-				decl.services = append(decl.services, d.service(block))
+				d.declareService(block)
+				services = append(services, func() { decl.services = append(decl.services, d.service(block)) })
 			}
 		}
+	}
+	decl.partial = scope.partial
+	l.settleVariables(scope, in, variables)
+	for _, n := range locals {
+		scope.settle(n)
+	}
+	for _, v := range variables {
+		v.validate()
+	}
+	for _, decode := range slices.Concat(hosts, services) {
+		decode()
 	}
 	decl.check()
 	return decl.config()
 }
 
-// decoder reads the bodies of one file. Attributes are evaluated in its scope.
+// decoder reads the bodies of one file.
 type decoder struct {
-	src   *source
-	diags *collector
-	scope *hcl.EvalContext
+	src       *source
+	diags     *collector
+	scope     *scope
+	functions map[string]function.Function
 }
 
 // content reads a body against a schema that names all it may hold. Anything
 // else is reported, with a hint, and ok is false then.
-func (d *decoder) content(body hcl.Body, schema *hcl.BodySchema) (content *hcl.BodyContent, ok bool) {
-	content, diags := body.Content(schema)
-	if len(diags) > 0 && hasAttribute(schema, "command") {
+func (d *decoder) content(body hcl.Body, schema Block) (content *hcl.BodyContent, ok bool) {
+	content, diags := body.Content(schema.schema())
+	if len(diags) > 0 && schema.Type == "service" {
 		hintOtherWords(body, diags)
 	}
 	d.diags.native(diags)
@@ -81,16 +95,12 @@ func hintOtherWords(body hcl.Body, diags hcl.Diagnostics) {
 	}
 }
 
-func hasAttribute(schema *hcl.BodySchema, name string) bool {
-	return slices.ContainsFunc(schema.Attributes, func(a hcl.AttributeSchema) bool { return a.Name == name })
-}
-
 // misspelt reports whether a body has an unknown attribute that is most likely
 // meant to be the one named, so that its absence need not be reported as well.
-func (d *decoder) misspelt(body hcl.Body, schema *hcl.BodySchema, name string) bool {
+func (d *decoder) misspelt(body hcl.Body, schema Block, name string) bool {
 	attrs, _ := body.JustAttributes()
 	for given := range attrs {
-		if !hasAttribute(schema, given) &&
+		if _, ok := schema.attribute(given); !ok &&
 			(suggest(given, []string{name}) != "" || otherWords[given] == quote(name)) {
 			return true
 		}
@@ -112,7 +122,7 @@ func (d *decoder) header(block *hcl.Block) hcl.Range {
 }
 
 // attrs reads a body that holds attributes alone.
-func (d *decoder) attrs(block *hcl.Block, schema *hcl.BodySchema) hcl.Attributes {
+func (d *decoder) attrs(block *hcl.Block, schema Block) hcl.Attributes {
 	content, _ := d.content(block.Body, schema)
 	return content.Attributes
 }
@@ -132,21 +142,4 @@ func (d *decoder) single(content *hcl.BodyContent, name string) *hcl.Block {
 			"There can be only one %s block here; the first is at %s.", name, d.header(first))
 	}
 	return first
-}
-
-// attributes makes the schema of a body that holds attributes alone.
-func attributes(names ...string) *hcl.BodySchema {
-	schema := &hcl.BodySchema{}
-	for _, name := range names {
-		schema.Attributes = append(schema.Attributes, hcl.AttributeSchema{Name: name})
-	}
-	return schema
-}
-
-// blocks adds blocks without labels to a schema.
-func blocks(schema *hcl.BodySchema, names ...string) *hcl.BodySchema {
-	for _, name := range names {
-		schema.Blocks = append(schema.Blocks, hcl.BlockHeaderSchema{Type: name})
-	}
-	return schema
 }

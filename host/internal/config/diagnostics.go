@@ -52,6 +52,9 @@ type Diagnostic struct {
 
 	// Err is the cause, where the operating system gave one.
 	Err error
+
+	safe   bool // Detail may be shown though the value at Range is sensitive
+	hidden bool // the text around Range may not be shown
 }
 
 // Error returns the finding in one line.
@@ -154,6 +157,7 @@ func (e *Error) Unwrap() []error {
 
 // collector gathers findings while a configuration is read.
 type collector struct {
+	secrecy
 	list []Diagnostic
 }
 
@@ -190,14 +194,18 @@ func (c *collector) native(diags hcl.Diagnostics) {
 	}
 }
 
-// finish sorts the findings, drops repeated ones and names the blocks around
-// them. Order is that of the files in names, then of positions.
+// finish takes from the findings what must not be shown, sorts them, drops
+// repeated ones and names the blocks around them. Order is that of the files in names, then of positions.
 func (c *collector) finish(names []string, files map[string]*hcl.File) *Diagnostics {
 	rank := make(map[string]int, len(names))
 	for i, name := range names {
 		rank[name] = i + 1
 	}
 	list := slices.Clone(c.list)
+	replacer := c.replacer()
+	for i := range list {
+		c.redact(&list[i], replacer)
+	}
 	slices.SortStableFunc(list, func(a, b Diagnostic) int {
 		return cmp.Or(
 			cmp.Compare(rank[a.Range.Filename], rank[b.Range.Filename]),

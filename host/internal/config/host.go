@@ -17,10 +17,34 @@ const (
 	defaultStartLimit      = 16
 )
 
-var (
-	hostSchema     = blocks(attributes("listen", "state_dir", "log_level", "start_limit"), "shutdown", "logs")
-	shutdownSchema = attributes("timeout")
-)
+var hostSchema = Block{
+	Type: "host",
+	Doc:  "The host itself.",
+	Attributes: []Attribute{
+		{Name: "listen", Type: TypeString, Default: `"127.0.0.1:7433"`, Doc: "address and port of the gateway; loopback only. Port 0 means any free one"},
+		{
+			Name: "state_dir", Type: TypePath, DefaultDoc: "see [below](#the-state-directory)", Example: `"/var/lib/plughost"`,
+			Doc: "where the host keeps its state. `--state-dir` goes before it",
+		},
+		{
+			Name: "log_level", Type: TypeString, Default: `"info"`, Values: []string{"trace", "debug", "info", "warn", "error"},
+			Doc: "for the host's own log",
+		},
+		{
+			Name: "start_limit", Type: TypeNumber, Default: "16", Unit: "services", Range: "1 to 10000",
+			Doc: "how many services may be starting at once. The others wait for their turn",
+		},
+	},
+	Blocks: []Block{shutdownSchema, logsSchema},
+}
+
+var shutdownSchema = Block{
+	Type: "shutdown",
+	Doc:  "How the whole host ends.",
+	Attributes: []Attribute{
+		{Name: "timeout", Type: TypeDuration, Default: `"30s"`, Doc: "what its stop may take, from the moment when it takes no more requests"},
+	},
+}
 
 // hostDecl is a host block with the places of what it says.
 type hostDecl struct {

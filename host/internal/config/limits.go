@@ -39,7 +39,32 @@ const (
 	minOpenFiles = 16
 )
 
-var limitsSchema = attributes("memory", "cpus", "processes", "open_files", "nice")
+var limitsSchema = Block{
+	Type: "limits",
+	Doc:  "What the service may use of the machine. There is no limit that is not written.",
+	Attributes: []Attribute{
+		{
+			Name: "memory", Type: TypeSize, DefaultDoc: "none", Range: "at least `1MiB`", Example: `"512MiB"`,
+			Doc: "of all its processes together, without swap. If they exceed it the kernel ends them all",
+		},
+		{
+			Name: "cpus", Type: TypeNumber, DefaultDoc: "none", Unit: "processors", Range: "from 0.01 on", Example: "0.5",
+			Doc: "whose time all its processes together may use",
+		},
+		{
+			Name: "processes", Type: TypeNumber, DefaultDoc: "none", Unit: "processes", Range: "from 1 on", Example: "64",
+			Doc: "how many processes and threads there may be. A plugin in Go has about ten threads",
+		},
+		{
+			Name: "open_files", Type: TypeNumber, DefaultDoc: "none", Unit: "descriptors", Range: "from 16 on", Example: "1024",
+			Doc: "how many descriptors each of its processes may have, as soft and as hard limit",
+		},
+		{
+			Name: "nice", Type: TypeNumber, DefaultDoc: "none", Range: "-20 to 19", Example: "5",
+			Doc: "its priority; the higher the number, the more it yields to others. Not relative to the host's",
+		},
+	},
+}
 
 // confinement reads what a service is held to.
 func (d *decoder) confinement(s *serviceDecl, content *hcl.BodyContent) {

@@ -24,31 +24,6 @@ const (
 
 var byteOrderMark = []byte("\xef\xbb\xbf")
 
-// Load reads a configuration from files and directories, which all declare into
-// one namespace. A file ends in .hcl, or in .hcl.json for the JSON form of the
-// language. Of a directory all such files are read, in lexical order and without
-// its subdirectories; names like .x, x~ and #x# are passed over. A file that is
-// named twice is read once.
-//
-// The configuration is nil if there is any error. The diagnostics are never nil;
-// they may hold warnings beside a good configuration.
-func Load(paths ...string) (*Config, *Diagnostics) {
-	l := &loader{files: make(map[string]*hcl.File), seen: make(map[string]bool)}
-	if len(paths) == 0 {
-		l.diags.errorf(hcl.Range{}, "No configuration", "Name a file that ends in %s or %s, or a directory of such files.", nativeSuffix, jsonSuffix)
-	}
-	for _, path := range paths {
-		l.path(path)
-	}
-	cfg := l.decode()
-	diags := l.diags.finish(l.names, l.files)
-	if diags.HasErrors() {
-		return nil, diags
-	}
-	cfg.Files = l.files
-	return cfg, diags
-}
-
 // loader holds the state of one load. Nothing of it outlives the load, so that
 // the next one sees the files as they are then.
 type loader struct {

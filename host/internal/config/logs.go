@@ -10,7 +10,17 @@ const (
 	maxLogFiles     = 100
 )
 
-var logsSchema = attributes("max_size", "max_files")
+var logsSchema = Block{
+	Type: "logs",
+	Doc:  "What the log of each service may take of the disk: `max_size` times `max_files`, for each.",
+	Attributes: []Attribute{
+		{Name: "max_size", Type: TypeSize, Default: `"10MiB"`, Range: "at least `64KiB`", Doc: "how large a file may be before the next one is begun"},
+		{
+			Name: "max_files", Type: TypeNumber, Default: "5", Unit: "files", Range: "1 to 100",
+			Doc: "how many files are kept, with the one that is written. Older ones are removed, also those that are there when the host starts",
+		},
+	},
+}
 
 // Logs bounds what the log of each service takes of the disk.
 type Logs struct {

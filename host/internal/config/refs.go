@@ -50,7 +50,7 @@ func (d *decoder) reference(expr hcl.Expression, name string) (Ref, bool) {
 		return Ref{}, false
 	}
 	words, ok := traversalWords(traversal)
-	kinds := []string{string(KindMCP), string(KindAgent)}
+	kinds := kindNames()
 	isKind := func(w string) bool { return w == kinds[0] || w == kinds[1] }
 	switch {
 	case ok && len(words) == 2 && isKind(words[0]):

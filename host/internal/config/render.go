@@ -78,7 +78,10 @@ func (r *renderer) diagnostic(d Diagnostic, file *hcl.File) {
 			fmt.Fprintf(&r.out, ", in %s", visible(d.Within))
 		}
 		r.out.WriteString(":\n")
-		if file != nil {
+		switch {
+		case d.hidden:
+			fmt.Fprintf(&r.out, "%6d: %s\n", d.Range.Start.Line, sensitiveValue)
+		case file != nil:
 			r.snippet(d.Range, file.Bytes, style)
 		}
 		r.out.WriteByte('\n')

@@ -35,17 +35,100 @@ func defaultRestart() Restart {
 	}
 }
 
-var (
-	serviceSchema = blocks(
-		attributes("command", "dir", "env", "inherit", "port", "depends_on",
-			"on_host_exit", "orphan_ttl",
-			"checksum", "user", "group", "no_new_privs"),
-		"ready", "health", "restart", "stop", "tools", "limits")
-	readySchema   = attributes("timeout")
-	healthSchema  = attributes("interval", "timeout", "failures")
-	restartSchema = attributes("policy", "delay", "factor", "max_delay", "jitter", "reset_after", "limit", "within")
-	stopSchema    = attributes("grace")
-)
+var serviceSchema = Block{
+	Type: "service", Labels: []string{"kind", "name"}, Many: true,
+	Doc: "A plugin that the host runs: an MCP server, of the kind `mcp`, or an A2A agent, of the kind `agent`.",
+	Attributes: []Attribute{
+		{
+			Name: "command", Type: TypeStrings, Required: true, Example: `["bin/mcp-example"]`,
+			Doc: "the plugin and its arguments, one element each; no shell is involved. A name without a slash is looked up on the host's `PATH`",
+		},
+		{Name: "dir", Type: TypePath, DefaultDoc: "the file's directory", Example: `"/"`, Doc: "working directory"},
+		{Name: "env", Type: TypeMap, DefaultDoc: "none", Example: `{ LOG = "debug" }`, Doc: "variables to set"},
+		{
+			Name: "inherit", Type: TypeStrings, DefaultDoc: "none", Example: `["PATH", "HOME"]`,
+			Doc: "names of variables of the host's environment to pass on. Nothing else of it is. `env` goes before it",
+		},
+		{
+			Name: "port", Type: TypeNumber, DefaultDoc: "none", Range: "1 to 65535", Example: "8101",
+			Doc: "TCP port on 127.0.0.1 on which the plugin serves its protocol too. It gets it as `PLUGHOST_PORT`; the host makes sure that nobody else holds it",
+		},
+		{
+			Name: "depends_on", Type: TypeReferences, DefaultDoc: "none", Example: "[service.mcp.clock]",
+			Doc: "services that must be ready before this one starts",
+		},
+		{
+			Name: "on_host_exit", Type: TypeString, Default: `"stop"`, Values: []string{HostExitStop, HostExitKeep},
+			Doc: "what becomes of the service's process when the host's ends; see [below](#services-that-outlive-the-host)",
+		},
+		{
+			Name: "orphan_ttl", Type: TypeDuration, Default: `"1h"`, Range: "at least `1s`",
+			Doc: "how long a process that was kept goes on without a host; only with `on_host_exit = \"keep\"`",
+		},
+		{
+			Name: "checksum", Type: TypeString, DefaultDoc: "none", Example: `"sha256:9f86d081884c7d659a2feaa0c55ad015a3bf4f1b2b0b822cd15d6c15b0f00a08"`,
+			Doc: "what the executable must be; see [below](#checksum)",
+		},
+		{
+			Name: "user", Type: TypeString, DefaultDoc: "the host's own", Example: `"nobody"`,
+			Doc: "name or number of the user that the service runs as; see [below](#user-and-group)",
+		},
+		{Name: "group", Type: TypeString, DefaultDoc: "the user's own", Example: `"nogroup"`, Doc: "name or number of the primary group"},
+		{
+			Name: "no_new_privs", Type: TypeBool, DefaultDoc: "`true` with `user`, else `false`", Example: "true",
+			Doc: "no process of the service can gain privileges by executing a file that is setuid or has capabilities (Linux's `PR_SET_NO_NEW_PRIVS`)",
+		},
+	},
+	Blocks: []Block{readySchema, healthSchema, restartSchema, stopSchema, limitsSchema, toolsSchema},
+}
+
+var readySchema = Block{
+	Type: "ready",
+	Doc:  "When a start has failed.",
+	Attributes: []Attribute{
+		{Name: "timeout", Type: TypeDuration, Default: `"10s"`, Doc: "how long a start may take, from the spawn to the plugin's first answer"},
+	},
+}
+
+var healthSchema = Block{
+	Type: "health",
+	Doc: "A service that is ready is asked again and again whether it can do its work. When a check fails it is `unhealthy`, " +
+		"until one goes well; when too many in a row fail it is ended, and started again by its restart policy.",
+	Attributes: []Attribute{
+		{Name: "interval", Type: TypeDuration, Default: `"10s"`, Doc: "between two checks. `\"0s\"` means none"},
+		{Name: "timeout", Type: TypeDuration, Default: `"2s"`, Doc: "how long an answer may take"},
+		{Name: "failures", Type: TypeNumber, Default: "3", Unit: "checks", Range: "1 to 1000", Doc: "how many in a row may not fail"},
+	},
+}
+
+var restartSchema = Block{
+	Type: "restart",
+	Doc:  "What happens when a plugin ends by itself, or cannot be started.",
+	Attributes: []Attribute{
+		{
+			Name: "policy", Type: TypeString, Default: `"always"`, Values: []string{RestartAlways, RestartOnFailure, RestartNever},
+			Doc: "when it is started again; `on-failure` leaves a plugin that exits with status 0 alone",
+		},
+		{Name: "delay", Type: TypeDuration, Default: `"500ms"`, Doc: "before the first restart"},
+		{Name: "factor", Type: TypeNumber, Default: "2", Range: "from 1 on", Doc: "by which the delay grows with each failure"},
+		{Name: "max_delay", Type: TypeDuration, Default: `"30s"`, Doc: "which it does not exceed"},
+		{Name: "jitter", Type: TypeNumber, Default: "0.1", Range: "from 0 to below 1", Doc: "by what part of itself a delay is made longer or shorter at random"},
+		{Name: "reset_after", Type: TypeDuration, Default: `"30s"`, Doc: "a service that was ready for so long begins again with `delay`"},
+		{
+			Name: "limit", Type: TypeNumber, Default: "10", Unit: "failures", Range: "from 0 on",
+			Doc: "so many failures `within` are put up with; with the next one the service is `failed`. 0 means no limit",
+		},
+		{Name: "within", Type: TypeDuration, Default: `"10m"`, Doc: "the time in which `limit` counts"},
+	},
+}
+
+var stopSchema = Block{
+	Type: "stop",
+	Doc:  "How a service is ended.",
+	Attributes: []Attribute{
+		{Name: "grace", Type: TypeDuration, Default: `"10s"`, Doc: "what the service gets to finish what it has begun before it is killed"},
+	},
+}
 
 // serviceDecl is a service with the places of what others refer to.
 type serviceDecl struct {
@@ -121,10 +204,12 @@ func (d *decoder) onHostExit(s *serviceDecl, attrs hcl.Attributes) {
 	}
 }
 
+func kindNames() []string { return []string{string(KindMCP), string(KindAgent)} }
+
 // kind reads the first label. An unknown one that has a likely meaning is taken
 // for it, so that only the label is reported.
 func (d *decoder) kind(block *hcl.Block) (kind Kind, known bool) {
-	kinds := []string{string(KindMCP), string(KindAgent)}
+	kinds := kindNames()
 	label := block.Labels[0]
 	switch Kind(label) {
 	case KindMCP, KindAgent:

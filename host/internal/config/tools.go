@@ -61,7 +61,15 @@ func validPattern(pattern string) bool {
 	return err == nil
 }
 
-var toolsSchema = attributes("allow", "deny")
+var toolsSchema = Block{
+	Type: "tools",
+	Doc: "For an `mcp` service, which of its tools clients see; for an `agent`, which tools it may call, each as `SERVICE/TOOL`. " +
+		"`*` and `?` are wildcards.",
+	Attributes: []Attribute{
+		{Name: "allow", Type: TypeStrings, DefaultDoc: "`[\"*\"]`; for an agent none", Example: `["get_*"]`, Doc: "patterns of the tools"},
+		{Name: "deny", Type: TypeStrings, DefaultDoc: "none", Example: `["*_delete"]`, Doc: "patterns of those that are none of them after all"},
+	},
+}
 
 // tools reads the tools block of a service, which may be absent.
 func (d *decoder) tools(s *serviceDecl, block *hcl.Block) {

@@ -25,17 +25,50 @@ type val[T any] struct {
 }
 
 // evaluate returns the value of an expression. What is wrong with it has been
-// reported if ok is false.
+// reported if ok is false. Whether the value is sensitive is remembered for its
+// place.
 func (d *decoder) evaluate(expr hcl.Expression) (v cty.Value, ok bool) {
-	if unknown := d.unknownNames(expr); unknown {
+	v, ok = d.evaluateMarked(expr)
+	return unmarked(v), ok
+}
+
+func unmarked(v cty.Value) cty.Value {
+	if v.ContainsMarked() {
+		v, _ = v.UnmarkDeep()
+	}
+	return v
+}
+
+// evaluateMarked returns a value that bears marks where it is sensitive.
+func (d *decoder) evaluateMarked(expr hcl.Expression) (v cty.Value, ok bool) {
+	needs, ok := d.needs(expr)
+	for _, n := range needs {
+		d.scope.settle(n.node)
+	}
+	if !ok {
 		return cty.DynamicVal, false
 	}
-	v, diags := expr.Value(d.scope)
+	return d.value(expr, needs)
+}
+
+// value evaluates an expression all of whose needs are settled.
+func (d *decoder) value(expr hcl.Expression, needs []need) (v cty.Value, ok bool) {
+	root, secret := make(object), d.mentionsSensitive(expr)
+	for _, n := range needs {
+		if n.node.state != known {
+			return cty.DynamicVal, false
+		}
+		secret = secret || n.node.value.ContainsMarked()
+		root.put(n.path, n.node.value)
+	}
+	v, diags := expr.Value(&hcl.EvalContext{Variables: root.values(), Functions: d.functions})
 	for _, diag := range diags {
-		// The strings of a JSON file are parsed without their escapes, so
-		// positions inside of them can be off. Stay within the expression.
-		if d.src.json && (diag.Subject == nil || !inside(*diag.Subject, expr.Range())) {
+		if diag.Subject == nil {
 			diag.Subject = expr.Range().Ptr()
+		}
+		*diag.Subject = d.within(*diag.Subject, expr)
+		if secret {
+			diag.Detail = "This failed on a sensitive value, so the reason is not shown."
 		}
 	}
 	d.diags.native(diags)
@@ -46,42 +79,26 @@ func (d *decoder) evaluate(expr hcl.Expression) (v cty.Value, ok bool) {
 		d.diags.errorf(expr.Range(), "Value cannot be determined", "The value of this expression cannot be known in advance.")
 		return cty.DynamicVal, false
 	}
+	if v.ContainsMarked() {
+		d.diags.sensitive(expr.Range())
+		d.diags.secret(v)
+	}
 	return v, true
+}
+
+// mentionsSensitive reports whether an expression makes a value sensitive. What
+// it is made from may be written there, and is not shown either.
+func (d *decoder) mentionsSensitive(expr hcl.Expression) bool {
+	rng := expr.Range()
+	if end := min(rng.End.Byte, len(d.src.text)); rng.Start.Byte >= end || !bytes.Contains(d.src.text[rng.Start.Byte:end], []byte("sensitive")) {
+		return false
+	}
+	d.diags.hide(rng)
+	return true
 }
 
 func inside(inner, outer hcl.Range) bool {
 	return inner.Start.Byte >= outer.Start.Byte && inner.End.Byte <= outer.End.Byte && inner.Start.Line <= outer.End.Line
-}
-
-// unknownNames reports the names in an expression that stand for nothing.
-func (d *decoder) unknownNames(expr hcl.Expression) bool {
-	found := false
-	for _, traversal := range expr.Variables() {
-		if traversal.IsRelative() {
-			continue
-		}
-		name := traversal.RootName()
-		if _, ok := d.scope.Variables[name]; ok {
-			continue
-		}
-		found = true
-		rng := traversal[0].SourceRange()
-		detail := fmt.Sprintf("There is no variable %s. ", quote(name))
-		switch {
-		case name == "service":
-			rng = traversal.SourceRange()
-			detail = "Services can be named only in depends_on; no value of theirs can be used elsewhere."
-		case d.src.json || d.interpolated(rng):
-			detail += fmt.Sprintf("If it is meant for a shell or another program, escape it: write $${%s}.", name)
-		default:
-			detail += fmt.Sprintf(`If a text is meant, put it in quotes: write "%s".`, name)
-		}
-		if d.src.json && !inside(rng, expr.Range()) {
-			rng = expr.Range()
-		}
-		d.diags.errorf(rng, "Unknown variable", "%s", detail)
-	}
-	return found
 }
 
 // interpolated reports whether what is at a range stands right after ${.
@@ -401,7 +418,7 @@ func (d *decoder) entries(attrs hcl.Attributes, name string) []entry {
 func (d *decoder) key(expr hcl.Expression) (cty.Value, bool) {
 	if key, ok := expr.(*hclsyntax.ObjectConsKeyExpr); ok && !key.ForceNonLiteral {
 		if _, bare := key.Wrapped.(*hclsyntax.ScopeTraversalExpr); bare {
-			v, diags := key.Value(d.scope)
+			v, diags := key.Value(nil)
 			d.diags.native(diags)
 			return v, !diags.HasErrors()
 		}
