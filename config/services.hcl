@@ -12,6 +12,12 @@ service "mcp" "clock" {
 
   # The plugin finds the number in PLUGHOST_PORT, and the host guards it.
   port = 8101
+
+  # What the plugin itself can be configured with; it is checked against the
+  # schema that the plugin declares.
+  config {
+    timezone = "UTC"
+  }
 }
 
 # An A2A agent.

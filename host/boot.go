@@ -154,17 +154,19 @@ func (h *host) start(ctx context.Context, service config.Service) (supervise.Ins
 // spec says how a service is launched.
 func (h *host) spec(service config.Service) launch.Spec {
 	return launch.Spec{
-		Kind:         marker.Kind(service.Kind),
-		Name:         service.Name,
-		Path:         service.Path,
-		Args:         service.Command,
-		Dir:          service.Dir,
-		Env:          launch.Environment(hostEnvironment(service), service.Inherit, service.Env),
-		Port:         service.Port,
-		ReadyTimeout: service.ReadyTimeout,
-		OrphanTTL:    service.OrphanTTL,
-		Output:       h.journal.output(service.Ref()),
-		Confinement:  confinement(service),
+		Kind:          marker.Kind(service.Kind),
+		Name:          service.Name,
+		Path:          service.Path,
+		Args:          service.Command,
+		Dir:           service.Dir,
+		Env:           launch.Environment(hostEnvironment(service), service.Inherit, service.Env),
+		Port:          service.Port,
+		ReadyTimeout:  service.ReadyTimeout,
+		OrphanTTL:     service.OrphanTTL,
+		Output:        h.journal.output(service.Ref()),
+		Confinement:   confinement(service),
+		Settings:      service.Settings(),
+		Configuration: service,
 	}
 }
 

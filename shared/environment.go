@@ -27,6 +27,9 @@ const (
 	// instance and is removed with it. It holds the plugin's socket and the
 	// TLS files named below.
 	EnvInstanceDir = "PLUGHOST_INSTANCE_DIR"
+	// EnvConfigFile is for a plugin that is run by hand, which no host
+	// configures: it names a file with its configuration, a JSON object.
+	EnvConfigFile = "PLUGHOST_CONFIG_FILE"
 )
 
 // TLS files in the instance directory, all PEM.

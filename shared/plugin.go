@@ -29,12 +29,13 @@ type grpcPlugin struct {
 	plugin.NetRPCUnsupportedPlugin
 	plugin Plugin
 	keeper *keeper // nil if it ends with its host
+	setup  *setup
 }
 
 // GRPCServer registers the plugin's services. The broker is not used: after
 // a reattach it is dead in both directions.
 func (g *grpcPlugin) GRPCServer(_ *plugin.GRPCBroker, s *grpc.Server) error {
-	plughostv1.RegisterPluginServer(s, &pluginServer{plugin: g.plugin, keeper: g.keeper})
+	plughostv1.RegisterPluginServer(s, &pluginServer{plugin: g.plugin, keeper: g.keeper, setup: g.setup})
 	g.plugin.Register(s)
 	return nil
 }
@@ -48,6 +49,7 @@ type pluginServer struct {
 	plughostv1.UnimplementedPluginServer
 	plugin Plugin
 	keeper *keeper
+	setup  *setup
 }
 
 func (s *pluginServer) Describe(context.Context, *plughostv1.DescribeRequest) (*plughostv1.DescribeResponse, error) {
@@ -56,12 +58,25 @@ func (s *pluginServer) Describe(context.Context, *plughostv1.DescribeRequest) (*
 	}
 	d := s.plugin.Describe
 	return &plughostv1.DescribeResponse{
-		Kind:      d.GetKind(),
-		Name:      d.GetName(),
-		Version:   d.GetVersion(),
-		AgentCard: d.GetAgentCard(),
-		Sdk:       sdkVersion(),
+		Kind:         d.GetKind(),
+		Name:         d.GetName(),
+		Version:      d.GetVersion(),
+		AgentCard:    d.GetAgentCard(),
+		Sdk:          sdkVersion(),
+		ConfigSchema: s.setup.schema(),
 	}, nil
+}
+
+func (s *pluginServer) Configure(_ context.Context, request *plughostv1.ConfigureRequest) (*plughostv1.ConfigureResponse, error) {
+	faults, err := s.setup.configure(request.GetConfig())
+	if err != nil {
+		return nil, status.Error(codes.FailedPrecondition, err.Error())
+	}
+	response := &plughostv1.ConfigureResponse{}
+	for _, fault := range faults {
+		response.Faults = append(response.Faults, &plughostv1.ConfigFault{Path: fault.Path, Message: fault.Err.Error()})
+	}
+	return response, nil
 }
 
 func (s *pluginServer) Health(context.Context, *plughostv1.HealthRequest) (*plughostv1.HealthResponse, error) {

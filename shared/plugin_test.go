@@ -12,7 +12,7 @@ import (
 )
 
 func TestDescribeNamesThePluginAndItsSDK(t *testing.T) {
-	server := &pluginServer{plugin: Plugin{Describe: &plughostv1.DescribeResponse{
+	server := &pluginServer{setup: newSetup(nil), plugin: Plugin{Describe: &plughostv1.DescribeResponse{
 		Kind: plughostv1.Kind_KIND_AGENT, Name: "n", Version: "v", AgentCard: []byte("{}"),
 	}}}
 	got, err := server.Describe(t.Context(), nil)
@@ -29,7 +29,7 @@ func TestDescribeNamesThePluginAndItsSDK(t *testing.T) {
 
 func TestHealthAndDrainFollowTheWork(t *testing.T) {
 	work := &Work{}
-	server := &pluginServer{plugin: Plugin{Work: work}}
+	server := &pluginServer{setup: newSetup(nil), plugin: Plugin{Work: work}}
 	health := func() plughostv1.HealthResponse_Status {
 		t.Helper()
 		got, err := server.Health(t.Context(), nil)

@@ -21,6 +21,7 @@ import (
 	"google.golang.org/grpc"
 
 	"github.com/plughost/plughost/shared/loopback"
+	"github.com/plughost/plughost/shared/pluginconfig"
 	plughostv1 "github.com/plughost/plughost/shared/proto/plughost/v1"
 )
 
@@ -47,6 +48,8 @@ type Plugin struct {
 	HTTP func(baseURL string) (http.Handler, error)
 	// Work counts what is in flight.
 	Work *Work
+	// Config is the configuration that the plugin declares, or nil.
+	Config *pluginconfig.Config
 }
 
 // Serve runs a plugin that a plughost host launched until the host ends it or
@@ -98,10 +101,11 @@ func serve(p Plugin) error {
 		life.end()
 	}()
 
+	setup := newSetup(p.Config)
 	if env.port != 0 {
 		// Before the handshake: a plugin that cannot have its port never
 		// becomes ready.
-		stop, err := serveHTTP(p, env.port)
+		stop, err := serveHTTP(p, setup, env.port)
 		if err != nil {
 			return err
 		}
@@ -110,7 +114,7 @@ func serve(p Plugin) error {
 
 	plugin.Serve(&plugin.ServeConfig{
 		HandshakeConfig: Handshake(),
-		Plugins:         plugin.PluginSet{PluginName: &grpcPlugin{plugin: p, keeper: keeper}},
+		Plugins:         plugin.PluginSet{PluginName: &grpcPlugin{plugin: p, keeper: keeper, setup: setup}},
 		TLSProvider:     func() (*tls.Config, error) { return tlsConf, nil },
 		// It says why, when it cannot listen.
 		Logger: hclog.New(&hclog.LoggerOptions{Level: hclog.Error, Output: os.Stderr, JSONFormat: true}),
@@ -133,7 +137,7 @@ func serve(p Plugin) error {
 }
 
 // serveHTTP serves the plugin's own protocol on its port.
-func serveHTTP(p Plugin, port int) (stop func(), err error) {
+func serveHTTP(p Plugin, setup *setup, port int) (stop func(), err error) {
 	addr := net.JoinHostPort("127.0.0.1", strconv.Itoa(port))
 	handler, err := p.HTTP("http://" + addr)
 	if err != nil {
@@ -143,7 +147,7 @@ func serveHTTP(p Plugin, port int) (stop func(), err error) {
 	if err != nil {
 		return nil, fmt.Errorf("cannot have the service's port: %w", err)
 	}
-	server := &http.Server{Handler: loopback.Protect(handler), ReadHeaderTimeout: 10 * time.Second}
+	server := &http.Server{Handler: loopback.Protect(setup.guard(handler)), ReadHeaderTimeout: 10 * time.Second}
 	go func() { _ = server.Serve(listener) }()
 	return func() {
 		// Not for those that only listen, as long as they like.

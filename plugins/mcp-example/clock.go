@@ -25,7 +25,7 @@ func momentAt(t time.Time, zone *time.Location) moment {
 }
 
 type nowInput struct {
-	Zone string `json:"zone,omitempty" jsonschema:"IANA name of the time zone, such as Europe/Berlin; default UTC"`
+	Zone string `json:"zone,omitempty" jsonschema:"IANA name of the time zone, such as Europe/Berlin; default: the one that the server is configured with"`
 }
 
 // now is the tool that tells the current time.

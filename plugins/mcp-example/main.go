@@ -1,7 +1,8 @@
 // Command mcp-example is a plughost plugin: an MCP server that knows the time
 // in every time zone. It is meant to be read and copied.
 //
-// main.go serves, server.go says what clients see, and the other files do the
+// main.go serves, server.go says what clients see, settings.go what can be
+// configured, and the other files do the
 // work without knowing of MCP.
 package main
 
@@ -12,5 +13,6 @@ import (
 )
 
 func main() {
-	mcpplugin.Serve(newServer(time.Now))
+	settings := defaultSettings()
+	mcpplugin.Serve(newServer(time.Now, settings), mcpplugin.WithConfig(settings))
 }

@@ -15,8 +15,8 @@ const instructions = "Tells the time in any time zone, converts times between zo
 	"Zones are IANA names such as Europe/Berlin; the resource " + zonesURI + " lists them."
 
 // newServer returns the MCP server. What the time is, it asks the clock, so
-// that a test can say.
-func newServer(c clock) *mcp.Server {
+// that a test can say. Settings count when a tool is called.
+func newServer(c clock, s *settings) *mcp.Server {
 	server := mcp.NewServer(&mcp.Implementation{
 		Name:    "clock",
 		Title:   "Clock",
@@ -26,18 +26,18 @@ func newServer(c clock) *mcp.Server {
 		// Without it the SDK announces log messages, of which there are none.
 		Capabilities: &mcp.ServerCapabilities{},
 	})
-	addTools(server, c)
+	addTools(server, c, s)
 	addZones(server)
 	addMeeting(server, c)
 	return server
 }
 
-func addTools(server *mcp.Server, c clock) {
+func addTools(server *mcp.Server, c clock, s *settings) {
 	mcp.AddTool(server, &mcp.Tool{
 		Name:        "now",
 		Description: "The current date and time in a time zone.",
 		Annotations: readOnly("Current time"),
-	}, tool(c.now))
+	}, tool(s.now(c)))
 	mcp.AddTool(server, &mcp.Tool{
 		Name: "convert",
 		Description: "What a time in one time zone is in another. " +

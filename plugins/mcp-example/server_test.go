@@ -67,7 +67,7 @@ func textOf(result *mcp.CallToolResult) string {
 }
 
 func TestServerOffersItsTools(t *testing.T) {
-	session := connect(t, newServer(at(t, "2026-03-01T12:00:00Z")))
+	session := connect(t, newServer(at(t, "2026-03-01T12:00:00Z"), defaultSettings()))
 
 	capabilities := session.InitializeResult().Capabilities
 	if capabilities.Tools == nil || capabilities.Resources == nil || capabilities.Prompts == nil {
@@ -89,7 +89,7 @@ func TestServerOffersItsTools(t *testing.T) {
 }
 
 func TestServerAnswersCalls(t *testing.T) {
-	session := connect(t, newServer(at(t, "2026-03-01T12:00:00Z")))
+	session := connect(t, newServer(at(t, "2026-03-01T12:00:00Z"), defaultSettings()))
 
 	var now moment
 	call(t, session, "now", map[string]any{"zone": "Asia/Tokyo"}, &now)
@@ -115,7 +115,7 @@ func TestServerAnswersCalls(t *testing.T) {
 }
 
 func TestBadArgumentsAreToolErrors(t *testing.T) {
-	session := connect(t, newServer(at(t, "2026-03-01T12:00:00Z")))
+	session := connect(t, newServer(at(t, "2026-03-01T12:00:00Z"), defaultSettings()))
 	tests := []struct {
 		name, tool string
 		args       map[string]any
@@ -142,7 +142,7 @@ func TestBadArgumentsAreToolErrors(t *testing.T) {
 }
 
 func TestServerListsZones(t *testing.T) {
-	session := connect(t, newServer(time.Now))
+	session := connect(t, newServer(time.Now, defaultSettings()))
 	result, err := session.ReadResource(t.Context(), &mcp.ReadResourceParams{URI: zonesURI})
 	if err != nil {
 		t.Fatal(err)
@@ -156,7 +156,7 @@ func TestServerListsZones(t *testing.T) {
 }
 
 func TestServerOffersTheMeetingPrompt(t *testing.T) {
-	session := connect(t, newServer(at(t, "2026-03-01T12:00:00Z")))
+	session := connect(t, newServer(at(t, "2026-03-01T12:00:00Z"), defaultSettings()))
 	result, err := session.GetPrompt(t.Context(), &mcp.GetPromptParams{
 		Name:      "meeting",
 		Arguments: map[string]string{"zones": "Europe/Berlin,Asia/Tokyo", "duration": "30m"},

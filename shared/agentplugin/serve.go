@@ -27,36 +27,44 @@ import (
 
 	"github.com/plughost/plughost/shared"
 	"github.com/plughost/plughost/shared/a2ahttp"
+	"github.com/plughost/plughost/shared/pluginconfig"
 	plughostv1 "github.com/plughost/plughost/shared/proto/plughost/v1"
 )
 
 // Serve serves the agent until the host ends the plugin or is gone. The card's
-// interfaces are set by the host and may be left empty. Options are passed on
-// to a2asrv.NewHandler. Unless they say otherwise, it logs to standard error, in
-// the JSON lines that the host takes apart; the executor can do the same with
-// slog.NewJSONHandler(os.Stderr, nil).
+// interfaces are set by the host and may be left empty. It logs to standard
+// error, in the JSON lines that the host takes apart; the executor can do the
+// same with slog.NewJSONHandler(os.Stderr, nil).
 //
 // Run by hand, it says how to host the plugin and exits with status 1, as it
 // does, with the reason on standard error, when the agent cannot be served.
-func Serve(card *a2a.AgentCard, executor a2asrv.AgentExecutor, opts ...a2asrv.RequestHandlerOption) {
+func Serve(card *a2a.AgentCard, executor a2asrv.AgentExecutor, opts ...Option) {
 	if !shared.Hosted() {
 		fmt.Fprint(os.Stderr, howToHost(os.Args[0]))
 		os.Exit(1)
 	}
-	if err := serve(card, executor, opts); err != nil {
+	var o options
+	for _, opt := range opts {
+		opt(&o)
+	}
+	if err := serve(card, executor, o); err != nil {
 		fmt.Fprintf(os.Stderr, "[ERROR] cannot serve the agent: %v\n", err)
 		os.Exit(1)
 	}
 }
 
-func serve(card *a2a.AgentCard, executor a2asrv.AgentExecutor, opts []a2asrv.RequestHandlerOption) error {
+func serve(card *a2a.AgentCard, executor a2asrv.AgentExecutor, o options) error {
+	config, err := pluginconfig.New(o.config)
+	if err != nil {
+		return err
+	}
 	cardJSON, err := json.Marshal(card)
 	if err != nil {
 		return fmt.Errorf("the agent card cannot be encoded: %w", err)
 	}
 	work := &shared.Work{}
 	tools := newTools()
-	handler := newHandler(&hosted{executor: executor, work: work, tools: tools}, opts)
+	handler := newHandler(&hosted{executor: executor, work: work, tools: tools}, o.handler)
 
 	shared.Serve(shared.Plugin{
 		Describe: &plughostv1.DescribeResponse{
@@ -75,7 +83,8 @@ func serve(card *a2a.AgentCard, executor a2asrv.AgentExecutor, opts []a2asrv.Req
 				return a2ahttp.Readdress(card, baseURL), nil
 			}), nil
 		},
-		Work: work,
+		Work:   work,
+		Config: config,
 	})
 	return nil
 }

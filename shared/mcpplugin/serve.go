@@ -29,6 +29,7 @@ import (
 
 	"github.com/plughost/plughost/shared"
 	"github.com/plughost/plughost/shared/mcphttp"
+	"github.com/plughost/plughost/shared/pluginconfig"
 	plughostv1 "github.com/plughost/plughost/shared/proto/plughost/v1"
 	"github.com/plughost/plughost/shared/tunnel"
 )
@@ -37,8 +38,21 @@ import (
 // run by hand, until standard input ends. The server must not be connected to
 // anything else. What goes wrong is written to standard error and ends the
 // process with status 1.
-func Serve(server *mcp.Server) {
+func Serve(server *mcp.Server, opts ...Option) {
+	var o options
+	for _, opt := range opts {
+		opt(&o)
+	}
+	config, err := pluginconfig.New(o.config)
+	if err != nil {
+		fmt.Fprintln(os.Stderr, "[ERROR]", err)
+		os.Exit(1)
+	}
 	if !shared.Hosted() {
+		if err := shared.ConfigureByHand(config); err != nil {
+			fmt.Fprintln(os.Stderr, err)
+			os.Exit(1)
+		}
 		if err := serveStdio(server); err != nil {
 			fmt.Fprintf(os.Stderr, "cannot serve MCP on standard input and output: %v\n", err)
 			os.Exit(1)
@@ -61,7 +75,8 @@ func Serve(server *mcp.Server) {
 			mux.Handle("/mcp", mcphttp.Handler(func(*http.Request) *mcp.Server { return server }, mcphttp.Options{}))
 			return mux, nil
 		},
-		Work: work,
+		Work:   work,
+		Config: config,
 	})
 }
 

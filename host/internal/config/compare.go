@@ -81,6 +81,7 @@ var serviceAttributes = []attribute[Service]{
 	value("limits.processes", replaces, func(s Service) any { return s.Limits.Processes }),
 	value("limits.open_files", replaces, func(s Service) any { return s.Limits.OpenFiles }),
 	{"limits.nice", replaces, func(a, b Service) []string { return whether(!reflect.DeepEqual(a.Limits.Nice, b.Limits.Nice)) }},
+	{"config", replaces, func(a, b Service) []string { return changedSettings(a.Config, b.Config) }},
 	value("on_host_exit", replaces, func(s Service) string { return s.OnHostExit }),
 	value("orphan_ttl", replaces, func(s Service) any { return s.OrphanTTL }),
 	{"depends_on", inPlace, func(a, b Service) []string {

@@ -25,6 +25,8 @@ type Config struct {
 	// Files are the files that were read, by the names that ranges carry.
 	// They serve to print what is at a range.
 	Files map[string]*hcl.File
+
+	secrets *secrecy
 }
 
 // Service returns the service that ref names.
@@ -151,6 +153,10 @@ type Service struct {
 	// Limits are what the service may use.
 	Limits Limits
 
+	// Config is what the plugin is configured with, or nil without a config
+	// block.
+	Config *PluginConfig
+
 	// Range is the header of the block, for messages about the service.
 	Range hcl.Range
 }
@@ -160,7 +166,8 @@ func (s Service) Ref() Ref { return Ref{Kind: s.Kind, Name: s.Name} }
 
 // Hash returns a digest of all that a running instance was made from: kind,
 // name, command, executable path, directory, variables, inherited names, port,
-// what it does when the host ends, and what it is held to. Two configurations whose service has the same hash need no new
+// what it does when the host ends, what it is held to and its own
+// configuration. Two configurations whose service has the same hash need no new
 // instance. What the host can change while the instance runs (dependencies,
 // time limits, restart policy, tools) is not part of it, nor are the position in
 // the file, the order of variables or the content of the executable.
@@ -202,6 +209,7 @@ func (s Service) Hash() string {
 	for _, word := range s.confinementText() {
 		text(word)
 	}
+	text(string(s.Settings()))
 	return hex.EncodeToString(h.Sum(nil))
 }
 

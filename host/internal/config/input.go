@@ -37,7 +37,7 @@ func (in Input) Load() (*Config, *Diagnostics) {
 	if diags.HasErrors() {
 		return nil, diags
 	}
-	cfg.Files = l.files
+	cfg.Files, cfg.secrets = l.files, &l.diags.secrecy
 	return cfg, diags
 }
 

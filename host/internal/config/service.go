@@ -79,7 +79,7 @@ var serviceSchema = Block{
 			Doc: "no process of the service can gain privileges by executing a file that is setuid or has capabilities (Linux's `PR_SET_NO_NEW_PRIVS`)",
 		},
 	},
-	Blocks: []Block{readySchema, healthSchema, restartSchema, stopSchema, limitsSchema, toolsSchema},
+	Blocks: []Block{configSchema, readySchema, healthSchema, restartSchema, stopSchema, limitsSchema, toolsSchema},
 }
 
 var readySchema = Block{
@@ -182,6 +182,7 @@ func (d *decoder) service(block *hcl.Block) *serviceDecl {
 	d.tools(s, d.single(content, "tools"))
 	d.onHostExit(s, attrs)
 	d.confinement(s, content)
+	s.Config = d.pluginConfig(content)
 	return s
 }
 

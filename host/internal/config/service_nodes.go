@@ -56,6 +56,10 @@ func (d *decoder) serviceNode(traversal hcl.Traversal, rng func(int) hcl.Range) 
 	}
 	schema, steps := serviceSchema, 4
 	if below, ok := serviceSchema.block(words[3]); ok {
+		if below.Open {
+			d.diags.errorf(rng(4), "Not a value", "What is in a %s block is the plugin's own, and cannot be used elsewhere. Write it in locals, and refer to that in both places.", words[3])
+			return nil, 0
+		}
 		if schema, steps = below, 5; len(words) < steps {
 			d.diags.errorf(rng(4), "An attribute is wanted", "%s is a block. Name the argument of it that is meant, such as service.%s.%s.%s.",
 				words[3], ref, words[3], below.Attributes[0].Name)

@@ -5,6 +5,7 @@ package launch
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"os"
@@ -58,6 +59,20 @@ type Spec struct {
 	Output Output `json:"-"`
 	// Confinement is what it is held to.
 	Confinement Confinement
+	// Settings are what the plugin is configured with, as they are written.
+	Settings json.RawMessage
+	// Configuration makes of the settings what the plugin is given. Nil stands
+	// for none.
+	Configuration Configuration `json:"-"`
+}
+
+// Configuration is what is written for a plugin to be configured with.
+type Configuration interface {
+	// FitConfig returns it as the JSON object that a plugin is given which
+	// declares this JSON Schema, or none. Its errors say what does not fit.
+	FitConfig(schema []byte) ([]byte, error)
+	// ConfigFault is the error for what the plugin finds wrong with a setting.
+	ConfigFault(path []string, message string) error
 }
 
 // Launcher launches the instances of one installation.
@@ -250,10 +265,41 @@ func (i *Instance) start(ctx context.Context, spec Spec) error {
 	if err != nil {
 		return err
 	}
-	if err := i.ask(ctx, protocol, spec.Kind); err != nil || spec.OrphanTTL == 0 {
+	if err := i.ask(ctx, protocol, spec.Kind); err != nil {
+		return err
+	}
+	if err := i.configure(ctx, spec.Configuration); err != nil || spec.OrphanTTL == 0 {
 		return err
 	}
 	return i.recordAddress()
+}
+
+// configure hands the plugin its configuration, over the connection alone: it
+// may hold secrets.
+func (i *Instance) configure(ctx context.Context, configuration Configuration) error {
+	if configuration == nil {
+		return nil
+	}
+	schema := i.describe.GetConfigSchema()
+	config, err := configuration.FitConfig(schema)
+	if err != nil {
+		return &ConfigError{err}
+	}
+	if len(schema) == 0 {
+		return nil
+	}
+	answer, err := plughostv1.NewPluginClient(i.conn).Configure(ctx, &plughostv1.ConfigureRequest{Config: config})
+	if err != nil {
+		return fmt.Errorf("it cannot be configured: %w", err)
+	}
+	var faults []error
+	for _, fault := range answer.GetFaults() {
+		faults = append(faults, configuration.ConfigFault(fault.GetPath(), fault.GetMessage()))
+	}
+	if len(faults) > 0 {
+		return &ConfigError{errors.Join(faults...)}
+	}
+	return nil
 }
 
 // recordAddress lets the next host find the plugin.

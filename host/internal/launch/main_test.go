@@ -1,6 +1,7 @@
 package launch_test
 
 import (
+	"errors"
 	"fmt"
 	"os"
 	"os/exec"
@@ -12,6 +13,7 @@ import (
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 
 	"github.com/plughost/plughost/shared/mcpplugin"
+	"github.com/plughost/plughost/shared/pluginconfig"
 )
 
 // envPlugin has the test binary be one of the plugins below instead.
@@ -20,6 +22,11 @@ const envPlugin = "LAUNCH_TEST_PLUGIN"
 var plugins = map[string]func(){
 	// A plugin as it should be.
 	"good": serve,
+	// One that is configured.
+	"zoned": func() {
+		server := mcp.NewServer(&mcp.Implementation{Name: "test", Version: "1"}, nil)
+		mcpplugin.Serve(server, mcpplugin.WithConfig(&zoned{}))
+	},
 	// A wrapper that is loud before its handshake.
 	"noisy": func() {
 		fmt.Println("Welcome!")
@@ -85,6 +92,18 @@ var plugins = map[string]func(){
 		}
 		serve()
 	},
+}
+
+// zoned is a configuration whose plugin knows one zone.
+type zoned struct {
+	Zone string `json:"zone"`
+}
+
+func (z *zoned) Validate() error {
+	if z.Zone != "UTC" {
+		return &pluginconfig.FieldError{Path: []string{"zone"}, Err: errors.New("there is only UTC")}
+	}
+	return nil
 }
 
 func serve() {

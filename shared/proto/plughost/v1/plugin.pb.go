@@ -125,7 +125,7 @@ func (x HealthResponse_Status) Number() protoreflect.EnumNumber {
 
 // Deprecated: Use HealthResponse_Status.Descriptor instead.
 func (HealthResponse_Status) EnumDescriptor() ([]byte, []int) {
-	return file_plughost_v1_plugin_proto_rawDescGZIP(), []int{5, 0}
+	return file_plughost_v1_plugin_proto_rawDescGZIP(), []int{8, 0}
 }
 
 // Frame is one JSON-RPC 2.0 message, whole, encoded as JSON. What goes beside it
@@ -301,7 +301,11 @@ type DescribeResponse struct {
 	Sdk string `protobuf:"bytes,4,opt,name=sdk,proto3" json:"sdk,omitempty"`
 	// Agent card is the A2A agent card as JSON; agents only. Its URLs are
 	// rewritten by the host.
-	AgentCard     []byte `protobuf:"bytes,5,opt,name=agent_card,json=agentCard,proto3" json:"agent_card,omitempty"`
+	AgentCard []byte `protobuf:"bytes,5,opt,name=agent_card,json=agentCard,proto3" json:"agent_card,omitempty"`
+	// Config schema is the JSON Schema (2020-12) of the plugin's configuration,
+	// an object. Without one the plugin takes no configuration. Values that are
+	// secrets are marked as writeOnly in it.
+	ConfigSchema  []byte `protobuf:"bytes,6,opt,name=config_schema,json=configSchema,proto3" json:"config_schema,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -371,6 +375,159 @@ func (x *DescribeResponse) GetAgentCard() []byte {
 	return nil
 }
 
+func (x *DescribeResponse) GetConfigSchema() []byte {
+	if x != nil {
+		return x.ConfigSchema
+	}
+	return nil
+}
+
+type ConfigureRequest struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Config is a JSON object that the host has checked against the schema.
+	// Defaults are not filled in.
+	Config        []byte `protobuf:"bytes,1,opt,name=config,proto3" json:"config,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ConfigureRequest) Reset() {
+	*x = ConfigureRequest{}
+	mi := &file_plughost_v1_plugin_proto_msgTypes[4]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ConfigureRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ConfigureRequest) ProtoMessage() {}
+
+func (x *ConfigureRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_plughost_v1_plugin_proto_msgTypes[4]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ConfigureRequest.ProtoReflect.Descriptor instead.
+func (*ConfigureRequest) Descriptor() ([]byte, []int) {
+	return file_plughost_v1_plugin_proto_rawDescGZIP(), []int{4}
+}
+
+func (x *ConfigureRequest) GetConfig() []byte {
+	if x != nil {
+		return x.Config
+	}
+	return nil
+}
+
+type ConfigureResponse struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Faults are what is wrong with the configuration; none if it was taken.
+	Faults        []*ConfigFault `protobuf:"bytes,1,rep,name=faults,proto3" json:"faults,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ConfigureResponse) Reset() {
+	*x = ConfigureResponse{}
+	mi := &file_plughost_v1_plugin_proto_msgTypes[5]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ConfigureResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ConfigureResponse) ProtoMessage() {}
+
+func (x *ConfigureResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_plughost_v1_plugin_proto_msgTypes[5]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ConfigureResponse.ProtoReflect.Descriptor instead.
+func (*ConfigureResponse) Descriptor() ([]byte, []int) {
+	return file_plughost_v1_plugin_proto_rawDescGZIP(), []int{5}
+}
+
+func (x *ConfigureResponse) GetFaults() []*ConfigFault {
+	if x != nil {
+		return x.Faults
+	}
+	return nil
+}
+
+type ConfigFault struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Path is where: names of properties and indexes of lists, from the outside
+	// in. Empty, it is about the whole.
+	Path []string `protobuf:"bytes,1,rep,name=path,proto3" json:"path,omitempty"`
+	// Message says what is wrong, and what to do, without the value.
+	Message       string `protobuf:"bytes,2,opt,name=message,proto3" json:"message,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ConfigFault) Reset() {
+	*x = ConfigFault{}
+	mi := &file_plughost_v1_plugin_proto_msgTypes[6]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ConfigFault) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ConfigFault) ProtoMessage() {}
+
+func (x *ConfigFault) ProtoReflect() protoreflect.Message {
+	mi := &file_plughost_v1_plugin_proto_msgTypes[6]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ConfigFault.ProtoReflect.Descriptor instead.
+func (*ConfigFault) Descriptor() ([]byte, []int) {
+	return file_plughost_v1_plugin_proto_rawDescGZIP(), []int{6}
+}
+
+func (x *ConfigFault) GetPath() []string {
+	if x != nil {
+		return x.Path
+	}
+	return nil
+}
+
+func (x *ConfigFault) GetMessage() string {
+	if x != nil {
+		return x.Message
+	}
+	return ""
+}
+
 type HealthRequest struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	unknownFields protoimpl.UnknownFields
@@ -379,7 +536,7 @@ type HealthRequest struct {
 
 func (x *HealthRequest) Reset() {
 	*x = HealthRequest{}
-	mi := &file_plughost_v1_plugin_proto_msgTypes[4]
+	mi := &file_plughost_v1_plugin_proto_msgTypes[7]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -391,7 +548,7 @@ func (x *HealthRequest) String() string {
 func (*HealthRequest) ProtoMessage() {}
 
 func (x *HealthRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_plughost_v1_plugin_proto_msgTypes[4]
+	mi := &file_plughost_v1_plugin_proto_msgTypes[7]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -404,7 +561,7 @@ func (x *HealthRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use HealthRequest.ProtoReflect.Descriptor instead.
 func (*HealthRequest) Descriptor() ([]byte, []int) {
-	return file_plughost_v1_plugin_proto_rawDescGZIP(), []int{4}
+	return file_plughost_v1_plugin_proto_rawDescGZIP(), []int{7}
 }
 
 type HealthResponse struct {
@@ -419,7 +576,7 @@ type HealthResponse struct {
 
 func (x *HealthResponse) Reset() {
 	*x = HealthResponse{}
-	mi := &file_plughost_v1_plugin_proto_msgTypes[5]
+	mi := &file_plughost_v1_plugin_proto_msgTypes[8]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -431,7 +588,7 @@ func (x *HealthResponse) String() string {
 func (*HealthResponse) ProtoMessage() {}
 
 func (x *HealthResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_plughost_v1_plugin_proto_msgTypes[5]
+	mi := &file_plughost_v1_plugin_proto_msgTypes[8]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -444,7 +601,7 @@ func (x *HealthResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use HealthResponse.ProtoReflect.Descriptor instead.
 func (*HealthResponse) Descriptor() ([]byte, []int) {
-	return file_plughost_v1_plugin_proto_rawDescGZIP(), []int{5}
+	return file_plughost_v1_plugin_proto_rawDescGZIP(), []int{8}
 }
 
 func (x *HealthResponse) GetStatus() HealthResponse_Status {
@@ -469,7 +626,7 @@ type DrainRequest struct {
 
 func (x *DrainRequest) Reset() {
 	*x = DrainRequest{}
-	mi := &file_plughost_v1_plugin_proto_msgTypes[6]
+	mi := &file_plughost_v1_plugin_proto_msgTypes[9]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -481,7 +638,7 @@ func (x *DrainRequest) String() string {
 func (*DrainRequest) ProtoMessage() {}
 
 func (x *DrainRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_plughost_v1_plugin_proto_msgTypes[6]
+	mi := &file_plughost_v1_plugin_proto_msgTypes[9]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -494,7 +651,7 @@ func (x *DrainRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use DrainRequest.ProtoReflect.Descriptor instead.
 func (*DrainRequest) Descriptor() ([]byte, []int) {
-	return file_plughost_v1_plugin_proto_rawDescGZIP(), []int{6}
+	return file_plughost_v1_plugin_proto_rawDescGZIP(), []int{9}
 }
 
 type DrainResponse struct {
@@ -505,7 +662,7 @@ type DrainResponse struct {
 
 func (x *DrainResponse) Reset() {
 	*x = DrainResponse{}
-	mi := &file_plughost_v1_plugin_proto_msgTypes[7]
+	mi := &file_plughost_v1_plugin_proto_msgTypes[10]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -517,7 +674,7 @@ func (x *DrainResponse) String() string {
 func (*DrainResponse) ProtoMessage() {}
 
 func (x *DrainResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_plughost_v1_plugin_proto_msgTypes[7]
+	mi := &file_plughost_v1_plugin_proto_msgTypes[10]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -530,7 +687,7 @@ func (x *DrainResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use DrainResponse.ProtoReflect.Descriptor instead.
 func (*DrainResponse) Descriptor() ([]byte, []int) {
-	return file_plughost_v1_plugin_proto_rawDescGZIP(), []int{7}
+	return file_plughost_v1_plugin_proto_rawDescGZIP(), []int{10}
 }
 
 type AdoptRequest struct {
@@ -545,7 +702,7 @@ type AdoptRequest struct {
 
 func (x *AdoptRequest) Reset() {
 	*x = AdoptRequest{}
-	mi := &file_plughost_v1_plugin_proto_msgTypes[8]
+	mi := &file_plughost_v1_plugin_proto_msgTypes[11]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -557,7 +714,7 @@ func (x *AdoptRequest) String() string {
 func (*AdoptRequest) ProtoMessage() {}
 
 func (x *AdoptRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_plughost_v1_plugin_proto_msgTypes[8]
+	mi := &file_plughost_v1_plugin_proto_msgTypes[11]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -570,7 +727,7 @@ func (x *AdoptRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AdoptRequest.ProtoReflect.Descriptor instead.
 func (*AdoptRequest) Descriptor() ([]byte, []int) {
-	return file_plughost_v1_plugin_proto_rawDescGZIP(), []int{8}
+	return file_plughost_v1_plugin_proto_rawDescGZIP(), []int{11}
 }
 
 func (x *AdoptRequest) GetStdout() string {
@@ -606,7 +763,7 @@ type AdoptResponse struct {
 
 func (x *AdoptResponse) Reset() {
 	*x = AdoptResponse{}
-	mi := &file_plughost_v1_plugin_proto_msgTypes[9]
+	mi := &file_plughost_v1_plugin_proto_msgTypes[12]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -618,7 +775,7 @@ func (x *AdoptResponse) String() string {
 func (*AdoptResponse) ProtoMessage() {}
 
 func (x *AdoptResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_plughost_v1_plugin_proto_msgTypes[9]
+	mi := &file_plughost_v1_plugin_proto_msgTypes[12]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -631,7 +788,7 @@ func (x *AdoptResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AdoptResponse.ProtoReflect.Descriptor instead.
 func (*AdoptResponse) Descriptor() ([]byte, []int) {
-	return file_plughost_v1_plugin_proto_rawDescGZIP(), []int{9}
+	return file_plughost_v1_plugin_proto_rawDescGZIP(), []int{12}
 }
 
 func (x *AdoptResponse) GetOutput() []string {
@@ -660,14 +817,22 @@ const file_plughost_v1_plugin_proto_rawDesc = "" +
 	"\vCloseStream\x12\x1f\n" +
 	"\vretry_after\x18\x01 \x01(\x03R\n" +
 	"retryAfter\"\x11\n" +
-	"\x0fDescribeRequest\"\x98\x01\n" +
+	"\x0fDescribeRequest\"\xbd\x01\n" +
 	"\x10DescribeResponse\x12%\n" +
 	"\x04kind\x18\x01 \x01(\x0e2\x11.plughost.v1.KindR\x04kind\x12\x12\n" +
 	"\x04name\x18\x02 \x01(\tR\x04name\x12\x18\n" +
 	"\aversion\x18\x03 \x01(\tR\aversion\x12\x10\n" +
 	"\x03sdk\x18\x04 \x01(\tR\x03sdk\x12\x1d\n" +
 	"\n" +
-	"agent_card\x18\x05 \x01(\fR\tagentCard\"\x0f\n" +
+	"agent_card\x18\x05 \x01(\fR\tagentCard\x12#\n" +
+	"\rconfig_schema\x18\x06 \x01(\fR\fconfigSchema\"*\n" +
+	"\x10ConfigureRequest\x12\x16\n" +
+	"\x06config\x18\x01 \x01(\fR\x06config\"E\n" +
+	"\x11ConfigureResponse\x120\n" +
+	"\x06faults\x18\x01 \x03(\v2\x18.plughost.v1.ConfigFaultR\x06faults\";\n" +
+	"\vConfigFault\x12\x12\n" +
+	"\x04path\x18\x01 \x03(\tR\x04path\x12\x18\n" +
+	"\amessage\x18\x02 \x01(\tR\amessage\"\x0f\n" +
 	"\rHealthRequest\"\xc7\x01\n" +
 	"\x0eHealthResponse\x12:\n" +
 	"\x06status\x18\x01 \x01(\x0e2\".plughost.v1.HealthResponse.StatusR\x06status\x12\x16\n" +
@@ -689,9 +854,10 @@ const file_plughost_v1_plugin_proto_rawDesc = "" +
 	"\x10KIND_UNSPECIFIED\x10\x00\x12\f\n" +
 	"\bKIND_MCP\x10\x01\x12\x0e\n" +
 	"\n" +
-	"KIND_AGENT\x10\x022\x94\x02\n" +
+	"KIND_AGENT\x10\x022\xe0\x02\n" +
 	"\x06Plugin\x12G\n" +
-	"\bDescribe\x12\x1c.plughost.v1.DescribeRequest\x1a\x1d.plughost.v1.DescribeResponse\x12A\n" +
+	"\bDescribe\x12\x1c.plughost.v1.DescribeRequest\x1a\x1d.plughost.v1.DescribeResponse\x12J\n" +
+	"\tConfigure\x12\x1d.plughost.v1.ConfigureRequest\x1a\x1e.plughost.v1.ConfigureResponse\x12A\n" +
 	"\x06Health\x12\x1a.plughost.v1.HealthRequest\x1a\x1b.plughost.v1.HealthResponse\x12>\n" +
 	"\x05Drain\x12\x19.plughost.v1.DrainRequest\x1a\x1a.plughost.v1.DrainResponse\x12>\n" +
 	"\x05Adopt\x12\x19.plughost.v1.AdoptRequest\x1a\x1a.plughost.v1.AdoptResponse2<\n" +
@@ -713,7 +879,7 @@ func file_plughost_v1_plugin_proto_rawDescGZIP() []byte {
 }
 
 var file_plughost_v1_plugin_proto_enumTypes = make([]protoimpl.EnumInfo, 2)
-var file_plughost_v1_plugin_proto_msgTypes = make([]protoimpl.MessageInfo, 11)
+var file_plughost_v1_plugin_proto_msgTypes = make([]protoimpl.MessageInfo, 14)
 var file_plughost_v1_plugin_proto_goTypes = []any{
 	(Kind)(0),                  // 0: plughost.v1.Kind
 	(HealthResponse_Status)(0), // 1: plughost.v1.HealthResponse.Status
@@ -721,36 +887,42 @@ var file_plughost_v1_plugin_proto_goTypes = []any{
 	(*CloseStream)(nil),        // 3: plughost.v1.CloseStream
 	(*DescribeRequest)(nil),    // 4: plughost.v1.DescribeRequest
 	(*DescribeResponse)(nil),   // 5: plughost.v1.DescribeResponse
-	(*HealthRequest)(nil),      // 6: plughost.v1.HealthRequest
-	(*HealthResponse)(nil),     // 7: plughost.v1.HealthResponse
-	(*DrainRequest)(nil),       // 8: plughost.v1.DrainRequest
-	(*DrainResponse)(nil),      // 9: plughost.v1.DrainResponse
-	(*AdoptRequest)(nil),       // 10: plughost.v1.AdoptRequest
-	(*AdoptResponse)(nil),      // 11: plughost.v1.AdoptResponse
-	nil,                        // 12: plughost.v1.Frame.HeaderEntry
+	(*ConfigureRequest)(nil),   // 6: plughost.v1.ConfigureRequest
+	(*ConfigureResponse)(nil),  // 7: plughost.v1.ConfigureResponse
+	(*ConfigFault)(nil),        // 8: plughost.v1.ConfigFault
+	(*HealthRequest)(nil),      // 9: plughost.v1.HealthRequest
+	(*HealthResponse)(nil),     // 10: plughost.v1.HealthResponse
+	(*DrainRequest)(nil),       // 11: plughost.v1.DrainRequest
+	(*DrainResponse)(nil),      // 12: plughost.v1.DrainResponse
+	(*AdoptRequest)(nil),       // 13: plughost.v1.AdoptRequest
+	(*AdoptResponse)(nil),      // 14: plughost.v1.AdoptResponse
+	nil,                        // 15: plughost.v1.Frame.HeaderEntry
 }
 var file_plughost_v1_plugin_proto_depIdxs = []int32{
-	12, // 0: plughost.v1.Frame.header:type_name -> plughost.v1.Frame.HeaderEntry
+	15, // 0: plughost.v1.Frame.header:type_name -> plughost.v1.Frame.HeaderEntry
 	3,  // 1: plughost.v1.Frame.close_stream:type_name -> plughost.v1.CloseStream
 	0,  // 2: plughost.v1.DescribeResponse.kind:type_name -> plughost.v1.Kind
-	1,  // 3: plughost.v1.HealthResponse.status:type_name -> plughost.v1.HealthResponse.Status
-	4,  // 4: plughost.v1.Plugin.Describe:input_type -> plughost.v1.DescribeRequest
-	6,  // 5: plughost.v1.Plugin.Health:input_type -> plughost.v1.HealthRequest
-	8,  // 6: plughost.v1.Plugin.Drain:input_type -> plughost.v1.DrainRequest
-	10, // 7: plughost.v1.Plugin.Adopt:input_type -> plughost.v1.AdoptRequest
-	2,  // 8: plughost.v1.MCP.Session:input_type -> plughost.v1.Frame
-	2,  // 9: plughost.v1.Host.Tools:input_type -> plughost.v1.Frame
-	5,  // 10: plughost.v1.Plugin.Describe:output_type -> plughost.v1.DescribeResponse
-	7,  // 11: plughost.v1.Plugin.Health:output_type -> plughost.v1.HealthResponse
-	9,  // 12: plughost.v1.Plugin.Drain:output_type -> plughost.v1.DrainResponse
-	11, // 13: plughost.v1.Plugin.Adopt:output_type -> plughost.v1.AdoptResponse
-	2,  // 14: plughost.v1.MCP.Session:output_type -> plughost.v1.Frame
-	2,  // 15: plughost.v1.Host.Tools:output_type -> plughost.v1.Frame
-	10, // [10:16] is the sub-list for method output_type
-	4,  // [4:10] is the sub-list for method input_type
-	4,  // [4:4] is the sub-list for extension type_name
-	4,  // [4:4] is the sub-list for extension extendee
-	0,  // [0:4] is the sub-list for field type_name
+	8,  // 3: plughost.v1.ConfigureResponse.faults:type_name -> plughost.v1.ConfigFault
+	1,  // 4: plughost.v1.HealthResponse.status:type_name -> plughost.v1.HealthResponse.Status
+	4,  // 5: plughost.v1.Plugin.Describe:input_type -> plughost.v1.DescribeRequest
+	6,  // 6: plughost.v1.Plugin.Configure:input_type -> plughost.v1.ConfigureRequest
+	9,  // 7: plughost.v1.Plugin.Health:input_type -> plughost.v1.HealthRequest
+	11, // 8: plughost.v1.Plugin.Drain:input_type -> plughost.v1.DrainRequest
+	13, // 9: plughost.v1.Plugin.Adopt:input_type -> plughost.v1.AdoptRequest
+	2,  // 10: plughost.v1.MCP.Session:input_type -> plughost.v1.Frame
+	2,  // 11: plughost.v1.Host.Tools:input_type -> plughost.v1.Frame
+	5,  // 12: plughost.v1.Plugin.Describe:output_type -> plughost.v1.DescribeResponse
+	7,  // 13: plughost.v1.Plugin.Configure:output_type -> plughost.v1.ConfigureResponse
+	10, // 14: plughost.v1.Plugin.Health:output_type -> plughost.v1.HealthResponse
+	12, // 15: plughost.v1.Plugin.Drain:output_type -> plughost.v1.DrainResponse
+	14, // 16: plughost.v1.Plugin.Adopt:output_type -> plughost.v1.AdoptResponse
+	2,  // 17: plughost.v1.MCP.Session:output_type -> plughost.v1.Frame
+	2,  // 18: plughost.v1.Host.Tools:output_type -> plughost.v1.Frame
+	12, // [12:19] is the sub-list for method output_type
+	5,  // [5:12] is the sub-list for method input_type
+	5,  // [5:5] is the sub-list for extension type_name
+	5,  // [5:5] is the sub-list for extension extendee
+	0,  // [0:5] is the sub-list for field type_name
 }
 
 func init() { file_plughost_v1_plugin_proto_init() }
@@ -765,7 +937,7 @@ func file_plughost_v1_plugin_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_plughost_v1_plugin_proto_rawDesc), len(file_plughost_v1_plugin_proto_rawDesc)),
 			NumEnums:      2,
-			NumMessages:   11,
+			NumMessages:   14,
 			NumExtensions: 0,
 			NumServices:   3,
 		},

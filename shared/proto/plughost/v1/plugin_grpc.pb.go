@@ -25,10 +25,11 @@ import (
 const _ = grpc.SupportPackageIsVersion9
 
 const (
-	Plugin_Describe_FullMethodName = "/plughost.v1.Plugin/Describe"
-	Plugin_Health_FullMethodName   = "/plughost.v1.Plugin/Health"
-	Plugin_Drain_FullMethodName    = "/plughost.v1.Plugin/Drain"
-	Plugin_Adopt_FullMethodName    = "/plughost.v1.Plugin/Adopt"
+	Plugin_Describe_FullMethodName  = "/plughost.v1.Plugin/Describe"
+	Plugin_Configure_FullMethodName = "/plughost.v1.Plugin/Configure"
+	Plugin_Health_FullMethodName    = "/plughost.v1.Plugin/Health"
+	Plugin_Drain_FullMethodName     = "/plughost.v1.Plugin/Drain"
+	Plugin_Adopt_FullMethodName     = "/plughost.v1.Plugin/Adopt"
 )
 
 // PluginClient is the client API for Plugin service.
@@ -40,6 +41,11 @@ type PluginClient interface {
 	// Describe says what the plugin is. The host calls it once after the
 	// handshake, before it believes in the plugin; it must answer at once.
 	Describe(ctx context.Context, in *DescribeRequest, opts ...grpc.CallOption) (*DescribeResponse, error)
+	// Configure hands a plugin that declares a schema its configuration. The
+	// host calls it once, after Describe and before anything else, and never
+	// again: a changed configuration is a new process. A plugin that finds faults
+	// says so in its answer; the host ends it then.
+	Configure(ctx context.Context, in *ConfigureRequest, opts ...grpc.CallOption) (*ConfigureResponse, error)
 	// Health says whether the plugin can do its work now.
 	Health(ctx context.Context, in *HealthRequest, opts ...grpc.CallOption) (*HealthResponse, error)
 	// Drain asks the plugin to take no new work and to finish what it has
@@ -66,6 +72,16 @@ func (c *pluginClient) Describe(ctx context.Context, in *DescribeRequest, opts .
 	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
 	out := new(DescribeResponse)
 	err := c.cc.Invoke(ctx, Plugin_Describe_FullMethodName, in, out, cOpts...)
+	if err != nil {
+		return nil, err
+	}
+	return out, nil
+}
+
+func (c *pluginClient) Configure(ctx context.Context, in *ConfigureRequest, opts ...grpc.CallOption) (*ConfigureResponse, error) {
+	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
+	out := new(ConfigureResponse)
+	err := c.cc.Invoke(ctx, Plugin_Configure_FullMethodName, in, out, cOpts...)
 	if err != nil {
 		return nil, err
 	}
@@ -111,6 +127,11 @@ type PluginServer interface {
 	// Describe says what the plugin is. The host calls it once after the
 	// handshake, before it believes in the plugin; it must answer at once.
 	Describe(context.Context, *DescribeRequest) (*DescribeResponse, error)
+	// Configure hands a plugin that declares a schema its configuration. The
+	// host calls it once, after Describe and before anything else, and never
+	// again: a changed configuration is a new process. A plugin that finds faults
+	// says so in its answer; the host ends it then.
+	Configure(context.Context, *ConfigureRequest) (*ConfigureResponse, error)
 	// Health says whether the plugin can do its work now.
 	Health(context.Context, *HealthRequest) (*HealthResponse, error)
 	// Drain asks the plugin to take no new work and to finish what it has
@@ -135,6 +156,9 @@ type UnimplementedPluginServer struct{}
 
 func (UnimplementedPluginServer) Describe(context.Context, *DescribeRequest) (*DescribeResponse, error) {
 	return nil, status.Error(codes.Unimplemented, "method Describe not implemented")
+}
+func (UnimplementedPluginServer) Configure(context.Context, *ConfigureRequest) (*ConfigureResponse, error) {
+	return nil, status.Error(codes.Unimplemented, "method Configure not implemented")
 }
 func (UnimplementedPluginServer) Health(context.Context, *HealthRequest) (*HealthResponse, error) {
 	return nil, status.Error(codes.Unimplemented, "method Health not implemented")
@@ -180,6 +204,24 @@ func _Plugin_Describe_Handler(srv interface{}, ctx context.Context, dec func(int
 	}
 	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
 		return srv.(PluginServer).Describe(ctx, req.(*DescribeRequest))
+	}
+	return interceptor(ctx, in, info, handler)
+}
+
+func _Plugin_Configure_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
+	in := new(ConfigureRequest)
+	if err := dec(in); err != nil {
+		return nil, err
+	}
+	if interceptor == nil {
+		return srv.(PluginServer).Configure(ctx, in)
+	}
+	info := &grpc.UnaryServerInfo{
+		Server:     srv,
+		FullMethod: Plugin_Configure_FullMethodName,
+	}
+	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
+		return srv.(PluginServer).Configure(ctx, req.(*ConfigureRequest))
 	}
 	return interceptor(ctx, in, info, handler)
 }
@@ -248,6 +290,10 @@ var Plugin_ServiceDesc = grpc.ServiceDesc{
 		{
 			MethodName: "Describe",
 			Handler:    _Plugin_Describe_Handler,
+		},
+		{
+			MethodName: "Configure",
+			Handler:    _Plugin_Configure_Handler,
 		},
 		{
 			MethodName: "Health",
