@@ -1,7 +1,8 @@
 # The sample that `make run` runs. Paths are relative to this file.
 
 host {
-  # Where the gateway listens; loopback only.
+  # Where the gateway listens. Off loopback it needs tokens and TLS: see
+  # docs/gateway.md.
   listen = "127.0.0.1:7433"
 }
 

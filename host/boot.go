@@ -18,6 +18,7 @@ import (
 	"github.com/plughost/plughost/host/internal/config"
 	"github.com/plughost/plughost/host/internal/control"
 	"github.com/plughost/plughost/host/internal/gateway"
+	"github.com/plughost/plughost/host/internal/guard"
 	"github.com/plughost/plughost/host/internal/installation"
 	"github.com/plughost/plughost/host/internal/launch"
 	"github.com/plughost/plughost/host/internal/reclaim"
@@ -47,6 +48,7 @@ type host struct {
 	journal   *journal
 	news      *news
 	gateway   *gateway.Gateway
+	guard     *guard.Guard // in front of the gateway
 	manager   *supervise.Manager
 	readiness *readiness
 	limits    limits
@@ -104,6 +106,9 @@ func newHost(conf *config.Config, inst *installation.Installation, log hclog.Log
 	h.manager.LimitStarts(conf.Host.StartLimit)
 	h.news.metrics.Observe(h.manager.Statuses, h.journal.counts)
 	h.gateway.Metrics = h.news.metrics.Handler()
+	if h.guard, err = guard.New(conf, h.gateway.Handler(), h.news.metrics, log); err != nil {
+		return nil, errors.Join(err, h.journal.close(), h.registry.Close())
+	}
 	return h, nil
 }
 
@@ -213,7 +218,6 @@ func (h *host) run(ctx, stop, hurry context.Context) (err error) {
 	if err != nil {
 		return err
 	}
-	web := &http.Server{Handler: h.gateway.Handler(), ReadHeaderTimeout: 10 * time.Second}
 	socket, err := control.Listen(h.inst.ControlSocket())
 	if err != nil {
 		return errors.Join(err, listener.Close())
@@ -228,7 +232,7 @@ func (h *host) run(ctx, stop, hurry context.Context) (err error) {
 	loop, endLoop := context.WithCancel(context.WithoutCancel(ctx))
 	var running sync.WaitGroup
 	running.Go(func() { h.manager.Run(loop) })
-	running.Go(func() { h.serve("the gateway", func() error { return web.Serve(listener) }) })
+	running.Go(func() { h.serve("the gateway", func() error { return h.guard.Serve(listener) }) })
 	running.Go(func() { h.serve("the control API", func() error { return api.Serve(socket) }) })
 	running.Go(func() { h.announce(stop) })
 
@@ -241,7 +245,7 @@ func (h *host) run(ctx, stop, hurry context.Context) (err error) {
 	<-stop.Done()
 	h.systemd.stopping()
 	h.news.stopping()
-	err = h.shutDown(hurry, web, api, keepsServices(stop))
+	err = h.shutDown(hurry, api, keepsServices(stop))
 	endLoop()
 	running.Wait()
 	return err
@@ -308,7 +312,7 @@ func serviceOf(id marker.Identity) config.Ref {
 func (h *host) listen(ctx context.Context) (net.Listener, error) {
 	listener, err := net.Listen("tcp", h.conf.Host.Listen)
 	if err == nil {
-		h.base = "http://" + listener.Addr().String() // the port may have been left open
+		h.base = h.guard.Scheme() + "://" + reachable(listener.Addr(), h.conf.Host.Gateway.Hosts)
 		return listener, nil
 	}
 	if _, port, splitErr := net.SplitHostPort(h.conf.Host.Listen); splitErr == nil {
@@ -322,15 +326,27 @@ func (h *host) listen(ctx context.Context) (net.Listener, error) {
 	return nil, fmt.Errorf("cannot open the gateway: %w", err)
 }
 
+// reachable is an address that clients can use: the port may have been left
+// open, and an interface, too.
+func reachable(listening net.Addr, names []string) string {
+	tcp, ok := listening.(*net.TCPAddr)
+	if !ok || !tcp.IP.IsUnspecified() {
+		return listening.String()
+	}
+	name := "localhost"
+	if len(names) > 0 {
+		name = names[0]
+	}
+	return net.JoinHostPort(name, strconv.Itoa(tcp.Port))
+}
+
 // shutDown stops taking requests, then stops the services, and then the rest.
 // Services that are to outlive the host are left running if keep is true.
-func (h *host) shutDown(hurry context.Context, web *http.Server, api *control.Server, keep bool) error {
+func (h *host) shutDown(hurry context.Context, api *control.Server, keep bool) error {
 	h.gateway.EndListening()
 	requests, cancel := context.WithTimeout(hurry, requestGrace)
 	defer cancel()
-	if err := web.Shutdown(requests); err != nil {
-		_ = web.Close()
-	}
+	h.guard.Shutdown(requests)
 
 	services, cancel := context.WithTimeout(hurry, h.current().Host.ShutdownTimeout)
 	defer cancel()

@@ -147,6 +147,7 @@ func (r *reloader) configure(conf *config.Config) {
 	r.journal.configure(conf.Services)
 	r.readiness.configure(conf.Services)
 	r.gateway.Configure(conf.Services)
+	r.guard.Configure(conf)
 }
 
 // onHangup reloads with each SIGHUP, until the host is to end. What becomes of

@@ -50,9 +50,15 @@ func allowedOrigins(origins []string) bool {
 	case 0:
 		return true
 	case 1:
-		u, err := url.Parse(origins[0])
-		return err == nil && (u.Scheme == "http" || u.Scheme == "https") && IsLocalHost(u.Host)
+		return IsLocalOrigin(origins[0])
 	default:
 		return false
 	}
+}
+
+// IsLocalOrigin reports whether an Origin is that of a page which was served by
+// this machine.
+func IsLocalOrigin(origin string) bool {
+	u, err := url.Parse(origin)
+	return err == nil && (u.Scheme == "http" || u.Scheme == "https") && IsLocalHost(u.Host)
 }

@@ -18,11 +18,21 @@ const firstStateless = "2026-07-28"
 // first request of the older ones.
 const versionHeader = "Mcp-Protocol-Version"
 
+// OnlyListens tells a stream of notifications from a call: a GET or, in the
+// revisions without sessions, a request of its own method.
+func OnlyListens(r *http.Request) bool {
+	return r.Method == http.MethodGet || r.Header.Get("Mcp-Method") == "subscriptions/listen"
+}
+
 // Options bound what clients can cost.
 type Options struct {
 	// SessionTimeout ends a session (of a revision that has sessions) that
 	// made no request for so long. Zero means 30 minutes.
 	SessionTimeout time.Duration
+	// Guarded says that something before the handler checks the Host header of
+	// all requests. Without it those that come by a loopback address must name
+	// one there.
+	Guarded bool
 	// Logger gets what the SDK has to say. Nil means nothing is logged.
 	Logger *slog.Logger
 }
@@ -38,12 +48,14 @@ func Handler(getServer func(*http.Request) *mcp.Server, opts Options) http.Handl
 		opts.SessionTimeout = 30 * time.Minute
 	}
 	stateful := mcp.NewStreamableHTTPHandler(getServer, &mcp.StreamableHTTPOptions{
-		SessionTimeout: opts.SessionTimeout,
-		Logger:         opts.Logger,
+		SessionTimeout:             opts.SessionTimeout,
+		DisableLocalhostProtection: opts.Guarded,
+		Logger:                     opts.Logger,
 	})
 	stateless := mcp.NewStreamableHTTPHandler(getServer, &mcp.StreamableHTTPOptions{
 		Stateless:                    true,
 		PropagateRequestCancellation: true,
+		DisableLocalhostProtection:   opts.Guarded,
 		Logger:                       opts.Logger,
 	})
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {

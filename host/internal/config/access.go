@@ -8,8 +8,8 @@ import (
 // Access is what the bearer of a token may reach of the gateway. In its
 // patterns * stands for any text, as in those of Tools.
 type Access struct {
-	// Services are patterns of the MCP services that it may reach. If there are
-	// none it reaches those of which Tools allows something.
+	// Services are patterns of the MCP services that it may reach. If it is nil
+	// these are those of which Tools allows something.
 	Services []string
 
 	// Agents are patterns of the agents that it may reach. Default "*".
@@ -24,7 +24,7 @@ type Access struct {
 
 // Service reports whether an MCP service can be reached.
 func (a Access) Service(name string) bool {
-	if len(a.Services) > 0 {
+	if a.Services != nil {
 		return anyMatch(a.Services, name)
 	}
 	return slices.ContainsFunc(a.Tools.Allow, func(pattern string) bool {

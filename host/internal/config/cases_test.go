@@ -582,7 +582,7 @@ var badCases = []struct {
 	{
 		"gateway off loopback",
 		`host {| listen="0.0.0.0:7433"| log_level="warning"| shutdown {|  timeout=30| }|}`,
-		[]finding{at("2,9-23", "only loopback", "token"), at("3,12-21", `Did you mean "warn"?`), at("5,11-13", `"30s"`)},
+		[]finding{at("2,9-23", "TLS", "certificate", "plain_http"), at("2,9-23", "token", "openssl rand"), at("3,12-21", `Did you mean "warn"?`), at("5,11-13", `"30s"`)},
 	},
 	{
 		"no service may start",
@@ -602,7 +602,57 @@ var badCases = []struct {
 	{
 		"gateway on every interface",
 		`host {| listen=":7433"|}`,
-		[]finding{at("2,9-16", "all interfaces", `"127.0.0.1:7433"`)},
+		[]finding{at("2,9-16", "without an address", `"127.0.0.1:7433"`, `"[::]:7433"`)},
+	},
+	{
+		"gateway that is half guarded",
+		`host {| listen="[::]:7433"| gateway {|  token "a" {|   value="0123456789abcdef"|  }| }|}`,
+		[]finding{at("2,9-20", "TLS", "certificate", "plain_http")},
+	},
+	{
+		"tokens that are none",
+		`host {| gateway {|  token "A" {|  }|  token "b" {|   value="tooshort"|  }|  token "c" {|   value="0123456789 abcdef"|  }|  token "d" {|   value=""|   file=""|  }|  token "e" {|   value=5|  }|  token "f" {|   valu="0123456789abcdef"|  }| }|}`,
+		[]finding{
+			at("3,3-12", "No token", "file ="), at("3,9-12", "small letter"), at("5,3-12", "too short", "openssl"), at("8,3-12", "Not a token", "openssl"),
+			at("11,3-12", "No token", "empty"), at("13,9-11", "Empty path"), at("15,3-12", "too short"), at("19,4-8", "value"),
+		},
+	},
+	{
+		"tokens that are alike",
+		`host {| gateway {|  token "a" {|   value="0123456789abcdef"|  }|  token "a" {|   value="0123456789abcde0"|  }|  token "c" {|   value="0123456789abcdef"|  }| }|}`,
+		[]finding{at("6,3-12", "already declared"), at("9,3-12", "the same as token", "3,3-12")},
+	},
+	{
+		"tokens for what is not there",
+		`host {| gateway {|  token "a" {|   value="0123456789abcdef"|   services=["clok", "*"]|   agents=["a"]|   tools {|    allow=["clok/now", "now"]|   }|  }| }|}|service "mcp" "clock" {| command=["sh"]|}`,
+		[]finding{
+			warns("5,14-20", "No mcp service", `"clock"`), warns("6,12-15", "No agent service"),
+			warns("8,12-22", "tools of", `"clock"`), at("8,24-29", "SERVICE/TOOL"),
+		},
+	},
+	{
+		"who may call the gateway",
+		`host {| gateway {|  hosts=["https://a.example", "b.example:80", "", "C.example", "::1"]|  origins=["null", "*", "https://a.example/x", "a.example", "http://b.example"]|  limits {|   body=5|   requests=0|  }| }|}`,
+		[]finding{
+			at("3,10-29", "without scheme and port"), at("3,31-45", "Not a host"), at("3,47-49", "Not a host"),
+			at("4,12-18", "Not an origin"), at("4,20-23", "Not an origin"), at("4,25-46", "Not an origin"), at("4,48-59", "Not an origin"),
+			at("6,9-10", "unit"), at("7,13-14", "from 1 on"),
+		},
+	},
+	{
+		"a certificate that is not there",
+		`host {| gateway {|  tls {|   certificate="cert.pem"|   key="key.pem"|  }|  tls {|  }| }|}`,
+		[]finding{at("4,16-26", "cannot be read", "cert.pem"), at("7,3-6", "only one tls block")},
+	},
+	{
+		"half a certificate",
+		`host {| gateway {|  tls {|   key="services.hcl"|  }| }|}`,
+		[]finding{at("3,3-6", "certificate is required")},
+	},
+	{
+		"what is no certificate",
+		`host {| gateway {|  tls {|   certificate="services.hcl"|   key="services.hcl"|  }| }|}`,
+		[]finding{at("4,16-30", "Not a certificate"), warns("5,8-22", "Others can read", "chmod 600")},
 	},
 	{
 		"gateway by name",

@@ -3,7 +3,6 @@ package config
 import (
 	"fmt"
 	"slices"
-	"strings"
 
 	"github.com/hashicorp/hcl/v2"
 )
@@ -52,6 +51,7 @@ func (c *declarations) config() *Config {
 		LogLevel:        c.host.logLevel.V,
 		StartLimit:      c.host.startLimit.V,
 		Logs:            c.host.logs,
+		Gateway:         c.host.gateway.Gateway,
 	}}
 	for _, s := range c.services {
 		cfg.Services = append(cfg.Services, s.Service)
@@ -194,47 +194,6 @@ func (c *declarations) cycles(declared map[Ref]*serviceDecl) {
 func (c *declarations) cycle(edges []edge[Ref]) {
 	c.diags.errorf(edges[0].rng, "Services depend on each other",
 		"The dependencies form a cycle: %s. None of these services could ever start:%s", chain(edges), places(edges, "depends on"))
-}
-
-// grants warns of patterns of agents that no MCP service matches.
-func (c *declarations) grants() {
-	if c.partial {
-		return
-	}
-	var names []string
-	known := make(map[string]bool) // patterns, of which each name is one
-	agents := make(map[string]bool)
-	for _, s := range c.services {
-		if !s.kindKnown {
-			return
-		}
-		if s.Kind == KindMCP {
-			names = append(names, s.Name)
-			known[s.Name] = true
-		} else {
-			agents[s.Name] = true
-		}
-	}
-	for _, s := range c.services {
-		if s.Kind != KindAgent {
-			continue
-		}
-		for _, grant := range slices.Concat(s.allow, s.deny) {
-			pattern, _, _ := strings.Cut(grant.V, "/")
-			if known[pattern] || slices.ContainsFunc(names, func(name string) bool { return matches(pattern, name) }) {
-				known[pattern] = true
-				continue
-			}
-			hint := ""
-			if agents[pattern] {
-				hint = " There is an agent of that name; agents have no tools."
-			} else if c.hints++; c.hints <= maxHints {
-				hint = didYouMean(pattern, names)
-			}
-			c.diags.warnf(grant.Range, "No such service", "%s is about tools of %s, but no mcp service has that name.%s",
-				quote(grant.V), quote(pattern), hint)
-		}
-	}
 }
 
 // StartOrder returns the services in the order in which they can start: each

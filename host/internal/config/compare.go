@@ -114,6 +114,22 @@ var hostAttributes = []attribute[Host]{
 	value("logs.max_files", replaces, func(h Host) any { return h.Logs.MaxFiles }),
 	value("start_limit", inPlace, func(h Host) any { return h.StartLimit }),
 	value("shutdown.timeout", inPlace, func(h Host) any { return h.ShutdownTimeout }),
+	{"gateway.hosts", inPlace, func(a, b Host) []string { return whether(!slices.Equal(set(a.Gateway.Hosts), set(b.Gateway.Hosts))) }},
+	{"gateway.origins", inPlace, func(a, b Host) []string {
+		return whether(!slices.Equal(set(a.Gateway.Origins), set(b.Gateway.Origins)))
+	}},
+	value("gateway.plain_http", inPlace, func(h Host) bool { return h.Gateway.PlainHTTP }),
+	value("gateway.tls", replaces, func(h Host) bool { return h.Gateway.TLS == TLS{} }),
+	{"gateway.tls", inPlace, func(a, b Host) []string {
+		before, after := a.Gateway.TLS, b.Gateway.TLS
+		return whether(before != after && before != TLS{} && after != TLS{})
+	}},
+	value("gateway.limits.body", inPlace, func(h Host) int64 { return h.Gateway.Limits.Body }),
+	value("gateway.limits.headers", replaces, func(h Host) int64 { return h.Gateway.Limits.Headers }),
+	value("gateway.limits.requests", inPlace, func(h Host) int { return h.Gateway.Limits.Requests }),
+	value("gateway.limits.listeners", inPlace, func(h Host) int { return h.Gateway.Limits.Listeners }),
+	value("gateway.limits.connections", replaces, func(h Host) int { return h.Gateway.Limits.Connections }),
+	{"gateway.token", inPlace, func(a, b Host) []string { return names(tokensByName(a), tokensByName(b)) }},
 }
 
 func compare[T any](before, after T, attributes []attribute[T]) Difference {
@@ -147,10 +163,10 @@ func whether(differs bool) []string {
 }
 
 // names returns those under which two maps do not have the same.
-func names(a, b map[string]string) []string {
+func names[V any](a, b map[string]V) []string {
 	found := make(map[string]bool)
 	for name, value := range a {
-		if other, ok := b[name]; !ok || other != value {
+		if other, ok := b[name]; !ok || !reflect.DeepEqual(other, value) {
 			found[name] = true
 		}
 	}
@@ -160,6 +176,14 @@ func names(a, b map[string]string) []string {
 		}
 	}
 	return slices.Sorted(maps.Keys(found))
+}
+
+func tokensByName(h Host) map[string]Token {
+	tokens := make(map[string]Token)
+	for _, token := range h.Gateway.Tokens {
+		tokens[token.Name] = token
+	}
+	return tokens
 }
 
 // set is a list without its order and its duplicates.

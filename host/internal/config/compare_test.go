@@ -82,6 +82,38 @@ func TestCompareHost(t *testing.T) {
 	}
 }
 
+func TestCompareGateways(t *testing.T) {
+	with := func(change func(*Gateway)) Host {
+		g := Gateway{
+			TLS:    TLS{Certificate: "c", Key: "k"},
+			Tokens: []Token{{Name: "alice", Digest: [32]byte{1}}, {Name: "bob", Digest: [32]byte{2}}},
+		}
+		change(&g)
+		return Host{Gateway: g}
+	}
+	tests := []struct {
+		name             string
+		change           func(*Gateway)
+		restart, inPlace []string
+	}{
+		{"nothing", func(*Gateway) {}, nil, nil},
+		{"tokens in another order", func(g *Gateway) { slices.Reverse(g.Tokens) }, nil, nil},
+		{"a token is rotated", func(g *Gateway) { g.Tokens[1].Digest = [32]byte{3} }, nil, []string{"gateway.token.bob"}},
+		{"a token may do more", func(g *Gateway) { g.Tokens[0].Access.Metrics = true }, nil, []string{"gateway.token.alice"}},
+		{"no tokens", func(g *Gateway) { g.Tokens = nil }, nil, []string{"gateway.token.alice", "gateway.token.bob"}},
+		{"another certificate", func(g *Gateway) { g.TLS.Certificate = "d" }, nil, []string{"gateway.tls"}},
+		{"no TLS", func(g *Gateway) { g.TLS = TLS{} }, []string{"gateway.tls"}, nil},
+	}
+	for _, test := range tests {
+		t.Run(test.name, func(t *testing.T) {
+			got := CompareHost(with(func(*Gateway) {}), with(test.change))
+			if !slices.Equal(got.Restart, test.restart) || !slices.Equal(got.InPlace, test.inPlace) {
+				t.Errorf("restart %v, in place %v; want %v, %v", got.Restart, got.InPlace, test.restart, test.inPlace)
+			}
+		})
+	}
+}
+
 // TestEveryAttributeIsDecidedOn changes field by field. One that is new in the
 // schema fails it, until compare.go says whether it needs a new process.
 func TestEveryAttributeIsDecidedOn(t *testing.T) {

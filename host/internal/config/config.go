@@ -41,8 +41,8 @@ func (c *Config) Service(ref Ref) (Service, bool) {
 
 // Host holds the settings of the host itself.
 type Host struct {
-	// Listen is the address and port of the gateway, always on the loopback
-	// interface. Default "127.0.0.1:7433". Port 0 means any free port.
+	// Listen is the address and port of the gateway. Default "127.0.0.1:7433".
+	// Port 0 means any free port.
 	Listen string
 
 	// StateDir is the absolute path of the state directory, or empty if the
@@ -59,6 +59,8 @@ type Host struct {
 	StartLimit int
 	// Logs bounds what the logs of the services take of the disk.
 	Logs Logs
+	// Gateway says who may use the gateway, how, and how much of it.
+	Gateway Gateway
 }
 
 // Kind says what a service is.

@@ -21,7 +21,7 @@ var hostSchema = Block{
 	Type: "host",
 	Doc:  "The host itself.",
 	Attributes: []Attribute{
-		{Name: "listen", Type: TypeString, Default: `"127.0.0.1:7433"`, Doc: "address and port of the gateway; loopback only. Port 0 means any free one"},
+		{Name: "listen", Type: TypeString, Default: `"127.0.0.1:7433"`, Doc: "address and port of the gateway. Port 0 means any free one. Off the loopback interface a [token](gateway.md#tokens) and TLS are required"},
 		{
 			Name: "state_dir", Type: TypePath, DefaultDoc: "see [below](#the-state-directory)", Example: `"/var/lib/plughost"`,
 			Doc: "where the host keeps its state. `--state-dir` goes before it",
@@ -35,7 +35,7 @@ var hostSchema = Block{
 			Doc: "how many services may be starting at once. The others wait for their turn",
 		},
 	},
-	Blocks: []Block{shutdownSchema, logsSchema},
+	Blocks: []Block{shutdownSchema, logsSchema, gatewaySchema},
 }
 
 var shutdownSchema = Block{
@@ -55,6 +55,7 @@ type hostDecl struct {
 	logLevel   val[string]
 	startLimit val[int]
 	logs       Logs
+	gateway    gatewayDecl
 	header     hcl.Range
 }
 
@@ -67,6 +68,7 @@ func defaultHost() *hostDecl {
 		logLevel:   val[string]{V: defaultLogLevel},
 		startLimit: val[int]{V: defaultStartLimit},
 		logs:       defaultLogs(),
+		gateway:    gatewayDecl{Gateway: Gateway{Limits: defaultGatewayLimits()}},
 	}
 }
 
@@ -74,8 +76,12 @@ func (d *decoder) host(block *hcl.Block) *hostDecl {
 	content, _ := d.content(block.Body, hostSchema)
 	h := defaultHost()
 	h.listen = d.str(content.Attributes, "listen", defaultListen)
+	h.gateway = d.gateway(d.single(content, "gateway"))
 	if h.listen.Set {
 		h.listenPort, h.listen.Set = d.listenAddress(h.listen)
+	}
+	if h.listen.Set && !onLoopback(h.listen.V) {
+		d.exposed(h.listen, h.gateway)
 	}
 	h.stateDir = d.path(content.Attributes, "state_dir")
 	h.logLevel = d.oneOf(content.Attributes, "log_level", defaultLogLevel, "trace", "debug", "info", "warn", "error")
@@ -104,19 +110,24 @@ func (d *decoder) listenAddress(listen val[string]) (port int, ok bool) {
 	if host == "localhost" {
 		return port, true
 	}
-	const why = "Whoever reaches the gateway can use every service, and it asks for no token yet"
-	addr, err := netip.ParseAddr(host)
-	switch {
+	switch _, err := netip.ParseAddr(host); {
 	case host == "":
-		d.diags.errorf(listen.Range, "Not a loopback address",
-			`listen: without an address the gateway would listen on all interfaces. %s. Write "127.0.0.1:%d".`, why, port)
+		d.diags.errorf(listen.Range, "Not an address",
+			`listen: without an address it would be unclear who can reach the gateway. Write "127.0.0.1:%d" for this machine alone, or "[::]:%d" for all who can.`, port, port)
 	case err != nil:
 		d.diags.errorf(listen.Range, "Not an address", `listen: %s is no IP address. Write "127.0.0.1:%d".`, quote(host), port)
-	case addr.Zone() != "" || !addr.Unmap().IsLoopback():
-		d.diags.errorf(listen.Range, "Not a loopback address",
-			`listen: only loopback addresses are accepted, such as 127.0.0.1 and [::1], but not %s. %s.`, host, why)
 	default:
 		return port, true
 	}
 	return 0, false
+}
+
+// OnLoopback reports whether only this machine reaches the gateway.
+func (h Host) OnLoopback() bool { return onLoopback(h.Listen) }
+
+// onLoopback reports whether only this machine reaches a checked address.
+func onLoopback(listen string) bool {
+	host, _, _ := net.SplitHostPort(listen)
+	addr, err := netip.ParseAddr(host)
+	return host == "localhost" || err == nil && addr.Unmap().IsLoopback()
 }

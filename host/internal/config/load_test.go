@@ -1,6 +1,7 @@
 package config
 
 import (
+	"crypto/sha256"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -103,9 +104,10 @@ func TestDefaults(t *testing.T) {
 	good(t, cfg, diags)
 	wantHost := Host{
 		Listen: "127.0.0.1:7433", ShutdownTimeout: 30 * time.Second, LogLevel: "info", StartLimit: 16,
-		Logs: Logs{MaxSize: 10 << 20, MaxFiles: 5},
+		Logs:    Logs{MaxSize: 10 << 20, MaxFiles: 5},
+		Gateway: Gateway{Limits: defaultGatewayLimits()},
 	}
-	if cfg.Host != wantHost {
+	if !reflect.DeepEqual(cfg.Host, wantHost) {
 		t.Errorf("host is %+v, want %+v", cfg.Host, wantHost)
 	}
 	dir, err := os.Getwd()
@@ -145,6 +147,28 @@ host {
   logs {
     max_size  = "1MiB"
     max_files = 2
+  }
+  gateway {
+    hosts      = ["MCP.example.org"]
+    origins    = ["https://App.example.org:8443"]
+    plain_http = true
+    limits {
+      body        = "1MiB"
+      headers     = "16KiB"
+      requests    = 10
+      listeners   = 20
+      connections = 30
+    }
+    token "alice" {
+      value    = "not-a-secret-at-all"
+      services = ["my-*"]
+      agents   = []
+      metrics  = true
+      tools {
+        allow = ["my-clock/now"]
+        deny  = ["*/convert"]
+      }
+    }
   }
 }
 service "mcp" "my-clock" {
@@ -188,7 +212,17 @@ const everythingJSON = `{
   "host": {
     "listen": "[::1]:7000", "state_dir": "state", "log_level": "debug", "start_limit": 3,
     "shutdown": {"timeout": "1m"},
-    "logs": {"max_size": "1MiB", "max_files": 2}
+    "logs": {"max_size": "1MiB", "max_files": 2},
+    "gateway": {
+      "hosts": ["MCP.example.org"], "origins": ["https://App.example.org:8443"], "plain_http": true,
+      "limits": {"body": "1MiB", "headers": "16KiB", "requests": 10, "listeners": 20, "connections": 30},
+      "token": {
+        "alice": {
+          "value": "not-a-secret-at-all", "services": ["my-*"], "agents": [], "metrics": true,
+          "tools": {"allow": ["my-clock/now"], "deny": ["*/convert"]}
+        }
+      }
+    }
   },
   "service": {
     "mcp": {
@@ -248,8 +282,19 @@ func TestEveryArgumentIsRead(t *testing.T) {
 			wantHost := Host{
 				Listen: "[::1]:7000", StateDir: filepath.Join(etc, "state"),
 				ShutdownTimeout: time.Minute, LogLevel: "debug", StartLimit: 3, Logs: Logs{MaxSize: 1 << 20, MaxFiles: 2},
+				Gateway: Gateway{
+					Hosts: []string{"mcp.example.org"}, Origins: []string{"https://app.example.org:8443"}, PlainHTTP: true,
+					Limits: GatewayLimits{Body: 1 << 20, Headers: 16 << 10, Requests: 10, Listeners: 20, Connections: 30},
+					Tokens: []Token{{
+						Name: "alice", Digest: sha256.Sum256([]byte("not-a-secret-at-all")),
+						Access: Access{
+							Services: []string{"my-*"}, Agents: []string{}, Metrics: true,
+							Tools: Tools{Allow: []string{"my-clock/now"}, Deny: []string{"*/convert"}},
+						},
+					}},
+				},
 			}
-			if cfg.Host != wantHost {
+			if !reflect.DeepEqual(cfg.Host, wantHost) {
 				t.Errorf("host is %+v, want %+v", cfg.Host, wantHost)
 			}
 			s := service(t, cfg, "mcp.my-clock")

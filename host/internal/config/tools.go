@@ -76,45 +76,42 @@ func (d *decoder) tools(s *serviceDecl, block *hcl.Block) {
 	allowSet := false
 	if block != nil {
 		attrs := d.attrs(block, toolsSchema)
-		s.allow, allowSet = d.patterns(attrs, "allow", s)
-		s.deny, _ = d.patterns(attrs, "deny", s)
+		grants := s.kindKnown && s.Kind == KindAgent
+		s.allow, allowSet = d.patterns(attrs, "allow", grants)
+		s.deny, _ = d.patterns(attrs, "deny", grants)
 	}
-	for _, p := range s.allow {
-		s.Tools.Allow = append(s.Tools.Allow, p.V)
-	}
-	for _, p := range s.deny {
-		s.Tools.Deny = append(s.Tools.Deny, p.V)
-	}
+	s.Tools = Tools{Allow: texts(s.allow), Deny: texts(s.deny)}
 	if !allowSet && s.Kind == KindMCP {
 		s.Tools.Allow = []string{"*"}
 	}
 }
 
-func (d *decoder) patterns(attrs hcl.Attributes, name string, s *serviceDecl) (good []val[string], set bool) {
+// patterns reads a list of patterns, or of grants, which are SERVICE/TOOL.
+func (d *decoder) patterns(attrs hcl.Attributes, name string, grants bool) (good []val[string], set bool) {
 	want := "one element per pattern"
-	if s.Kind == KindAgent {
+	if grants {
 		want = "one element per grant"
 	}
 	list, set, _ := d.strings(attrs, name, want)
 	for _, p := range list {
-		if d.pattern(p, name, s) {
+		if d.pattern(p, name, grants) {
 			good = append(good, p)
 		}
 	}
 	return good, set
 }
 
-func (d *decoder) pattern(p val[string], name string, s *serviceDecl) bool {
+func (d *decoder) pattern(p val[string], name string, grant bool) bool {
 	if p.V == "" {
 		d.diags.errorf(p.Range, "Not a pattern", `%s: an empty pattern matches nothing. Write "*" for all tools.`, name)
 		return false
 	}
 	parts := []string{p.V}
-	if s.kindKnown && s.Kind == KindAgent {
+	if grant {
 		service, tool, ok := strings.Cut(p.V, "/")
 		if !ok || service == "" || tool == "" {
 			d.diags.errorf(p.Range, "Not a grant",
-				`%s: what an agent may call is written "SERVICE/TOOL", for instance "clock/*" for all tools of the service clock, but not %s.`,
+				`%s: what may be called is written "SERVICE/TOOL", for instance "clock/*" for all tools of the service clock, but not %s.`,
 				name, quote(p.V))
 			return false
 		}

@@ -31,7 +31,7 @@ func (g *Gateway) Configure(services []config.Service) {
 			if a == nil {
 				a = newAgent(service.Name, &g.common)
 				a.tools = newView("plughost", g.version, joinedName, g.common.log)
-				a.tools.grants = &service.Tools
+				a.tools.grants = toolsOnly{service.Tools}
 				newAgents = append(newAgents, a)
 			}
 			agents = append(agents, a)
@@ -98,12 +98,13 @@ func (g *Gateway) arrange() {
 	for _, u := range g.services {
 		u.own.arrange([]*upstream{u})
 		u.mu.Lock()
-		u.views = append(slices.Clone(shared), u.own)
+		u.views = append(slices.Concat(shared, g.viewsOf(u)), u.own)
 		u.mu.Unlock()
 	}
 	for _, v := range shared {
 		v.arrange(slices.Clone(g.services))
 	}
+	g.arrangeCallers()
 }
 
 // removed forgets a service of which nothing is left.
@@ -196,8 +197,8 @@ func (v *view) arrange(services []*upstream) {
 func (v *view) grant(tools config.Tools) {
 	v.mu.Lock()
 	defer v.mu.Unlock()
-	if !same(*v.grants, tools) {
-		v.grants = &tools
+	if before, ok := v.grants.(toolsOnly); !ok || !same(before.Tools, tools) {
+		v.grants = toolsOnly{tools}
 		v.fill()
 	}
 }

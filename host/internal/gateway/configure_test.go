@@ -13,6 +13,7 @@ import (
 
 	"github.com/plughost/plughost/host/internal/config"
 	"github.com/plughost/plughost/host/internal/supervise"
+	"github.com/plughost/plughost/shared/mcphttp"
 )
 
 // code is the status of a request to a path.
@@ -91,7 +92,7 @@ func TestListenersOfWhatIsGoneAreSentAway(t *testing.T) {
 			handler := f.service("a").handler
 			var listening atomic.Int32
 			f.service("a").handler = http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-				if !onlyListens(r) {
+				if !mcphttp.OnlyListens(r) {
 					handler.ServeHTTP(w, r)
 					return
 				}

@@ -9,7 +9,9 @@ package gateway
 import (
 	"context"
 	"fmt"
+	"maps"
 	"net/http"
+	"slices"
 	"sync"
 	"time"
 
@@ -17,9 +19,10 @@ import (
 	"google.golang.org/grpc"
 
 	"github.com/plughost/plughost/host/internal/agents"
+	"github.com/plughost/plughost/host/internal/caller"
 	"github.com/plughost/plughost/host/internal/config"
 	"github.com/plughost/plughost/host/internal/supervise"
-	"github.com/plughost/plughost/shared/loopback"
+	"github.com/plughost/plughost/shared/mcphttp"
 	plughostv1 "github.com/plughost/plughost/shared/proto/plughost/v1"
 )
 
@@ -55,6 +58,8 @@ type Gateway struct {
 	Metrics http.Handler
 
 	joined  *view
+	all     http.Handler // serves joined
+	callers map[callerKey]*callerView
 	ready   func() bool
 	version string
 	common  common
@@ -82,6 +87,8 @@ func New(services []config.Service, ready func() bool, version string, log hclog
 	g.common = common{sessions: &sync.WaitGroup{}, queue: newQueue(), reconnectDelay: reconnectDelay, log: log}
 	g.common.life, g.end = context.WithCancel(context.Background())
 	g.joined = newView("plughost", version, joinedName, log)
+	g.all = g.joined.handler()
+	g.callers = make(map[callerKey]*callerView)
 	g.Configure(services)
 	return g, nil
 }
@@ -120,7 +127,8 @@ func (g *Gateway) Introduce(ctx context.Context, service config.Ref, plugin Plug
 	return nil
 }
 
-// Handler serves all of the gateway's endpoints.
+// Handler serves all of the gateway's endpoints, to the caller that the context
+// of a request has. It is for whoever guards it to let only those pass that may.
 func (g *Gateway) Handler() http.Handler {
 	mux := http.NewServeMux()
 	mux.HandleFunc("GET /healthz", func(w http.ResponseWriter, _ *http.Request) {
@@ -134,36 +142,54 @@ func (g *Gateway) Handler() http.Handler {
 		fmt.Fprintln(w, "ok")
 	})
 	if g.Metrics != nil {
-		mux.Handle("GET /metrics", g.Metrics)
+		mux.HandleFunc("GET /metrics", func(w http.ResponseWriter, r *http.Request) {
+			if c := caller.FromContext(r.Context()); !c.Metrics() {
+				forbid(w, c, "the metrics")
+				return
+			}
+			g.Metrics.ServeHTTP(w, r)
+		})
 	}
-	mux.Handle("/mcp", g.joined.handler())
+	mux.HandleFunc("/mcp", func(w http.ResponseWriter, r *http.Request) {
+		g.handlerFor(caller.FromContext(r.Context()), nil).ServeHTTP(w, r)
+	})
 	mux.HandleFunc("/mcp/{service}", func(w http.ResponseWriter, r *http.Request) {
-		if u := g.service(r.PathValue("service")); u != nil {
-			u.handler.ServeHTTP(w, r)
+		name, c := r.PathValue("service"), caller.FromContext(r.Context())
+		if !c.Service(name) {
+			forbid(w, c, fmt.Sprintf("an MCP service %q", name))
 			return
 		}
-		http.Error(w, fmt.Sprintf("there is no MCP service %q", r.PathValue("service")), http.StatusNotFound)
+		if u := g.service(name); u != nil {
+			g.handlerFor(c, u).ServeHTTP(w, r)
+			return
+		}
+		http.Error(w, fmt.Sprintf("there is no MCP service %q", name), http.StatusNotFound)
 	})
 	toAgent := func(w http.ResponseWriter, r *http.Request) {
-		if a := g.agent(r.PathValue("agent")); a != nil {
+		name, c := r.PathValue("agent"), caller.FromContext(r.Context())
+		if !c.Agent(name) {
+			forbid(w, c, fmt.Sprintf("an agent %q", name))
+			return
+		}
+		if a := g.agent(name); a != nil {
 			a.front.ServeHTTP(w, r)
 			return
 		}
-		http.Error(w, fmt.Sprintf("there is no agent %q", r.PathValue("agent")), http.StatusNotFound)
+		http.Error(w, fmt.Sprintf("there is no agent %q", name), http.StatusNotFound)
 	}
 	mux.HandleFunc("GET "+agents.CataloguePath+"{$}", func(w http.ResponseWriter, r *http.Request) {
-		agents.ServeCatalogue(w, r, g.fronts())
+		agents.ServeCatalogue(w, r, g.fronts(caller.FromContext(r.Context())))
 	})
 	mux.HandleFunc("/a2a/{agent}", toAgent)
 	mux.HandleFunc("/a2a/{agent}/{rest...}", toAgent)
-	return loopback.Protect(g.untilClosing(mux))
+	return g.untilClosing(mux)
 }
 
 // untilClosing ends the requests that would last as long as their client
 // likes, those that only listen, when the host is about to end.
 func (g *Gateway) untilClosing(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		if !onlyListens(r) {
+		if !mcphttp.OnlyListens(r) {
 			next.ServeHTTP(w, r)
 			return
 		}
@@ -172,12 +198,6 @@ func (g *Gateway) untilClosing(next http.Handler) http.Handler {
 		defer context.AfterFunc(g.listening, cancel)()
 		next.ServeHTTP(w, r.WithContext(ctx))
 	})
-}
-
-// onlyListens tells a stream of notifications from a call: a GET or, in the
-// revisions of MCP without sessions, a request of its own method.
-func onlyListens(r *http.Request) bool {
-	return r.Method == http.MethodGet || r.Header.Get("Mcp-Method") == "subscriptions/listen"
 }
 
 // EndListening ends the requests by which clients only listen. Calls go on: it
@@ -194,6 +214,7 @@ func (g *Gateway) Close() {
 	g.closeOnce.Do(func() {
 		g.mu.RLock()
 		services, agents := g.services, g.agents
+		callers := slices.Collect(maps.Values(g.callers))
 		g.mu.RUnlock()
 		for _, u := range services {
 			u.disconnect("the host is shutting down")
@@ -208,6 +229,9 @@ func (g *Gateway) Close() {
 			g.common.queue.close()
 			g.common.sessions.Wait()
 			g.joined.close()
+			for _, v := range callers {
+				v.close()
+			}
 			for _, u := range services {
 				u.own.close()
 			}
@@ -232,12 +256,15 @@ func (g *Gateway) agent(name string) *agent {
 }
 
 // fronts are those of all agents, in the order of the configuration.
-func (g *Gateway) fronts() []*agents.Front {
+// fronts are those of the agents that a caller may reach.
+func (g *Gateway) fronts(c caller.Caller) []*agents.Front {
 	g.mu.RLock()
 	defer g.mu.RUnlock()
-	fronts := make([]*agents.Front, len(g.agents))
-	for i, a := range g.agents {
-		fronts[i] = a.front
+	var fronts []*agents.Front
+	for _, a := range g.agents {
+		if c.Agent(a.name) {
+			fronts = append(fronts, a.front)
+		}
 	}
 	return fronts
 }

@@ -13,41 +13,32 @@ import (
 
 	"github.com/hashicorp/go-hclog"
 	"github.com/modelcontextprotocol/go-sdk/mcp"
+
+	"github.com/plughost/plughost/host/internal/caller"
+	"github.com/plughost/plughost/host/internal/config"
+	"github.com/plughost/plughost/shared/mcphttp"
 )
 
 func TestEndpoints(t *testing.T) {
 	f := newFront(t, mcpConfig("a"), agentConfig("echo"))
 	tests := []struct {
 		name, method, path string
-		header             map[string]string
 		want               int
 		say                string
 	}{
-		{"the host lives", "GET", "/healthz", nil, 200, "ok"},
-		{"the services are ready", "GET", "/readyz", nil, 200, "ok"},
-		{"an unknown service", "POST", "/mcp/nope", nil, 404, `there is no MCP service "nope"`},
-		{"an unknown agent", "POST", "/a2a/nope", nil, 404, `there is no agent "nope"`},
-		{"an unknown agent's card", "GET", "/a2a/nope/.well-known/agent-card.json", nil, 404, `there is no agent "nope"`},
-		{"an agent is no MCP service", "POST", "/mcp/echo", nil, 404, "no MCP service"},
-		{"nothing is at the root", "GET", "/", nil, 404, ""},
-		{"a foreign host, MCP", "POST", "/mcp", map[string]string{"Host": "evil.example"}, 403, "Host"},
-		{"a foreign host, A2A", "POST", "/a2a/echo", map[string]string{"Host": "evil.example"}, 403, "Host"},
-		{"a foreign origin, MCP", "POST", "/mcp/a", map[string]string{"Origin": "https://evil.example"}, 403, "Origin"},
-		{"a foreign origin, MCP, GET", "GET", "/mcp/a", map[string]string{"Origin": "https://evil.example"}, 403, "Origin"},
-		{"a foreign origin, A2A", "POST", "/a2a/echo", map[string]string{"Origin": "null"}, 403, "Origin"},
-		{"a foreign origin, a card", "GET", "/a2a/echo/.well-known/agent-card.json", map[string]string{"Origin": "https://evil.example"}, 403, "Origin"},
+		{"the host lives", "GET", "/healthz", 200, "ok"},
+		{"the services are ready", "GET", "/readyz", 200, "ok"},
+		{"an unknown service", "POST", "/mcp/nope", 404, `there is no MCP service "nope"`},
+		{"an unknown agent", "POST", "/a2a/nope", 404, `there is no agent "nope"`},
+		{"an unknown agent's card", "GET", "/a2a/nope/.well-known/agent-card.json", 404, `there is no agent "nope"`},
+		{"an agent is no MCP service", "POST", "/mcp/echo", 404, "no MCP service"},
+		{"nothing is at the root", "GET", "/", 404, ""},
 	}
 	for _, test := range tests {
 		t.Run(test.name, func(t *testing.T) {
 			request, err := http.NewRequestWithContext(t.Context(), test.method, f.url+test.path, strings.NewReader("{}"))
 			if err != nil {
 				t.Fatal(err)
-			}
-			for name, value := range test.header {
-				request.Header.Set(name, value)
-			}
-			if host := test.header["Host"]; host != "" {
-				request.Host = host
 			}
 			response, err := http.DefaultClient.Do(request)
 			if err != nil {
@@ -62,7 +53,6 @@ func TestEndpoints(t *testing.T) {
 	}
 }
 
-// Metrics are guarded as all else is.
 func TestMetrics(t *testing.T) {
 	g, err := New(nil, func() bool { return true }, "test", hclog.NewNullLogger())
 	if err != nil {
@@ -71,22 +61,18 @@ func TestMetrics(t *testing.T) {
 	defer g.Close()
 	g.Metrics = http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { _, _ = io.WriteString(w, "some_metric 1\n") })
 	tests := []struct {
-		name, method, host, origin string
-		want                       int
+		name, method string
+		caller       caller.Caller
+		want         int
 	}{
-		{"a program", "GET", "127.0.0.1:7433", "", 200},
-		{"a page of this machine", "GET", "localhost", "http://localhost:9090", 200},
-		{"a foreign host", "GET", "evil.example", "", 403},
-		{"a foreign origin", "GET", "localhost", "https://evil.example", 403},
-		{"another method", "POST", "localhost", "", 405},
+		{"anybody, without tokens", "GET", caller.Caller{}, 200},
+		{"another method", "POST", caller.Caller{}, 405},
+		{"a token for them", "GET", caller.New("a", config.Access{Metrics: true}), 200},
+		{"a token for all else", "GET", caller.New("a", config.Access{Agents: []string{"*"}, Tools: config.Tools{Allow: []string{"*/*"}}}), 403},
 	}
 	for _, test := range tests {
 		w, r := httptest.NewRecorder(), httptest.NewRequest(test.method, "/metrics", nil)
-		r.Host = test.host
-		if test.origin != "" {
-			r.Header.Set("Origin", test.origin)
-		}
-		g.Handler().ServeHTTP(w, r)
+		g.Handler().ServeHTTP(w, r.WithContext(caller.NewContext(r.Context(), test.caller)))
 		if w.Code != test.want || strings.Contains(w.Body.String(), "some_metric") != (test.want == 200) {
 			t.Errorf("%s: status %d, want %d; body %q", test.name, w.Code, test.want, w.Body)
 		}
@@ -128,7 +114,7 @@ func TestEndListeningEndsWhatOnlyListens(t *testing.T) {
 	web := httptest.NewUnstartedServer(nil)
 	handler := f.Handler()
 	web.Config.Handler = http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		if onlyListens(r) {
+		if mcphttp.OnlyListens(r) {
 			listening.Add(1)
 			defer listening.Done()
 		}

@@ -8,7 +8,6 @@ import (
 	"github.com/hashicorp/go-hclog"
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 
-	"github.com/plughost/plughost/host/internal/config"
 	"github.com/plughost/plughost/shared/mcphttp"
 )
 
@@ -31,8 +30,8 @@ type view struct {
 
 	mu       sync.Mutex
 	services []*upstream // in the order of the configuration
-	// grants limits the view to the tools that it allows. Nil means no limit.
-	grants    *config.Tools
+	// grants limits the view to what they allow. Nil means no limit.
+	grants    grants
 	has       map[*upstream]features
 	tools     shelf[mcp.Tool]
 	prompts   shelf[mcp.Prompt]
@@ -65,7 +64,7 @@ func newView(name, version string, naming func(service, name string) string, log
 }
 
 func (v *view) handler() http.Handler {
-	return mcphttp.Handler(func(*http.Request) *mcp.Server { return v.server }, mcphttp.Options{})
+	return mcphttp.Handler(func(*http.Request) *mcp.Server { return v.server }, mcphttp.Options{Guarded: true})
 }
 
 // show makes the view show exactly these features of the service.
@@ -87,15 +86,15 @@ func (v *view) fill() {
 	for _, u := range v.services {
 		f := v.has[u]
 		for _, tool := range f.tools {
-			if v.grants != nil && !v.grants.Grants(u.name, tool.Name) {
+			if v.grants != nil && !v.grants.Tool(u.name, tool.Name) {
 				continue
 			}
 			shown := *tool
 			shown.Name = v.naming(u.name, tool.Name)
 			claim(tools, shown.Name, item[mcp.Tool]{u, tool.Name, &shown})
 		}
-		if v.grants != nil {
-			continue // an agent is granted tools, and nothing else
+		if v.grants != nil && !v.grants.Service(u.name) {
+			continue
 		}
 		for _, prompt := range f.prompts {
 			shown := *prompt

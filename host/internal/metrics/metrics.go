@@ -32,6 +32,7 @@ func states() []supervise.State {
 
 // Metrics are the counters of a host. Its methods may be called concurrently.
 type Metrics struct {
+	requests
 	registry    *prometheus.Registry
 	transitions *prometheus.CounterVec
 	starts      *prometheus.HistogramVec
@@ -51,6 +52,7 @@ func New(version string) *Metrics {
 	// A plugin is ready in some milliseconds, or has to load a model first.
 	startBuckets := []float64{.01, .025, .05, .1, .25, .5, 1, 2.5, 5, 10, 30, 60, 120}
 	m := &Metrics{
+		requests: newRequests(),
 		registry: prometheus.NewRegistry(),
 		transitions: prometheus.NewCounterVec(prometheus.CounterOpts{
 			Name: "plughost_service_transitions_total",
@@ -90,6 +92,7 @@ func New(version string) *Metrics {
 		m.transitions, m.starts, m.stops, m.orphans, m.leftAlone, m.portsHeld, info,
 		collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}),
 	)
+	m.registry.MustRegister(m.requests.collectors()...)
 	return m
 }
 
@@ -121,6 +124,7 @@ func (m *Metrics) Forget(service config.Ref) {
 	m.starts.DeletePartialMatch(labels)
 	m.stops.DeletePartialMatch(labels)
 	m.portsHeld.DeletePartialMatch(labels)
+	m.requests.forget(service)
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	delete(m.since, service)

@@ -1,0 +1,176 @@
+package gateway
+
+import (
+	"net/http"
+	"net/http/httptest"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/modelcontextprotocol/go-sdk/mcp"
+
+	"github.com/plughost/plughost/host/internal/caller"
+	"github.com/plughost/plughost/host/internal/config"
+)
+
+// asCaller has the test say who calls, by a header.
+func asCaller(callers map[string]caller.Caller, next http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if c, ok := callers[r.Header.Get("Caller")]; ok {
+			r = r.WithContext(caller.NewContext(r.Context(), c))
+		}
+		next.ServeHTTP(w, r)
+	})
+}
+
+type callingAs string
+
+func (c callingAs) RoundTrip(r *http.Request) (*http.Response, error) {
+	r = r.Clone(r.Context())
+	r.Header.Set("Caller", string(c))
+	return http.DefaultTransport.RoundTrip(r)
+}
+
+// connectAs opens a session as a caller.
+func (f *front) connectAs(name, path, version string) *mcp.ClientSession {
+	f.t.Helper()
+	client := mcp.NewClient(&mcp.Implementation{Name: name}, nil)
+	session, err := client.Connect(f.t.Context(), &mcp.StreamableClientTransport{
+		Endpoint: f.url + path, HTTPClient: &http.Client{Transport: callingAs(name)},
+	}, &mcp.ClientSessionOptions{ProtocolVersion: version})
+	if err != nil {
+		f.t.Fatal(err)
+	}
+	f.t.Cleanup(func() { _ = session.Close() })
+	return session
+}
+
+func only(allow ...string) config.Access {
+	return config.Access{Agents: []string{}, Tools: config.Tools{Allow: allow}}
+}
+
+func TestCallersSeeAndCallWhatTheirTokensAllow(t *testing.T) {
+	f := newFront(t, mcpConfig("a"), mcpConfig("b"), agentConfig("echo"))
+	callers := map[string]caller.Caller{
+		"alice": caller.New("alice", only("a/*")),
+		"bob":   caller.New("bob", only("*/two")),
+	}
+	web := httptest.NewServer(asCaller(callers, f.Handler()))
+	t.Cleanup(web.Close)
+	f.url = web.URL
+	server := newServer("one", "two")
+	server.AddPrompt(&mcp.Prompt{Name: "ask"}, nil)
+	f.ready("a", newPlugin(t, server))
+	f.ready("b", newPlugin(t, newServer("two", "three")))
+
+	for _, version := range versions {
+		for _, test := range []struct {
+			who, path string
+			tools     []string
+			prompts   int
+			forbidden string
+		}{
+			{"alice", "/mcp", []string{"a__one", "a__two"}, 1, "b__two"},
+			{"alice", "/mcp/a", []string{"one", "two"}, 1, "nope"},
+			{"bob", "/mcp", []string{"a__two", "b__two"}, 1, "a__one"},
+			{"bob", "/mcp/b", []string{"two"}, 0, "three"},
+			{"nobody", "/mcp", []string{"a__one", "a__two", "b__three", "b__two"}, 1, "nope"},
+		} {
+			session := f.connectAs(test.who, test.path, version)
+			expect(t, test.who+" at "+test.path, toolNames(t, session), test.tools)
+			prompts, err := session.ListPrompts(t.Context(), nil)
+			if err != nil || len(prompts.Prompts) != test.prompts {
+				t.Errorf("%s at %s: prompts %v, %v", test.who, test.path, prompts, err)
+			}
+			for _, tool := range test.tools {
+				if got, err := call(t.Context(), session, tool); err != nil || !strings.HasSuffix(tool, got) {
+					t.Errorf("%s calls %s: %q, %v", test.who, tool, got, err)
+				}
+			}
+			if got, err := call(t.Context(), session, test.forbidden); err == nil {
+				t.Errorf("%s calls %s: %q", test.who, test.forbidden, got)
+			}
+		}
+	}
+
+	for _, test := range []struct {
+		who, path string
+		want      int
+	}{
+		{"alice", "/mcp/b", 403},
+		{"alice", "/mcp/nope", 403},
+		{"nobody", "/mcp/nope", 404},
+		{"alice", "/a2a/echo", 403},
+		{"alice", "/a2a/echo/.well-known/agent-card.json", 403},
+		{"alice", "/a2a/nope", 403},
+		{"nobody", "/a2a/nope", 404},
+	} {
+		request, err := http.NewRequestWithContext(t.Context(), "GET", f.url+test.path, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		response, err := callingAs(test.who).RoundTrip(request)
+		if err != nil {
+			t.Fatal(err)
+		}
+		_ = response.Body.Close()
+		if response.StatusCode != test.want {
+			t.Errorf("%s at %s: status %d, want %d", test.who, test.path, response.StatusCode, test.want)
+		}
+	}
+}
+
+// A session is its caller's: to all others it is not there.
+func TestSessionOfAnotherCallerIsNotThere(t *testing.T) {
+	f := newFront(t, mcpConfig("a"))
+	callers := map[string]caller.Caller{"alice": caller.New("alice", only("*/*")), "bob": caller.New("bob", only("*/*"))}
+	web := httptest.NewServer(asCaller(callers, f.Handler()))
+	t.Cleanup(web.Close)
+	f.url = web.URL
+	f.ready("a", newPlugin(t, newServer("one")))
+	for _, path := range []string{"/mcp", "/mcp/a"} {
+		id := f.connectAs("alice", path, legacy).ID()
+		for who, found := range map[string]bool{"alice": true, "bob": false, "nobody": false} {
+			request, err := http.NewRequestWithContext(t.Context(), "POST", f.url+path, strings.NewReader(`{"jsonrpc":"2.0","id":1,"method":"tools/list"}`))
+			if err != nil {
+				t.Fatal(err)
+			}
+			request.Header.Set("Mcp-Session-Id", id)
+			request.Header.Set("Content-Type", "application/json")
+			request.Header.Set("Accept", "application/json, text/event-stream")
+			response, err := callingAs(who).RoundTrip(request)
+			if err != nil {
+				t.Fatal(err)
+			}
+			_ = response.Body.Close()
+			if got := response.StatusCode == 200; got != found || !found && response.StatusCode != 404 {
+				t.Errorf("%s at %s: status %d", who, path, response.StatusCode)
+			}
+		}
+	}
+}
+
+func TestCallersFollowTheirTokensAndTheServices(t *testing.T) {
+	f := newFront(t, mcpConfig("a"))
+	callers := map[string]caller.Caller{"alice": caller.New("alice", only("*/one"))}
+	web := httptest.NewServer(asCaller(callers, f.Handler()))
+	t.Cleanup(web.Close)
+	f.url = web.URL
+	f.ready("a", newPlugin(t, newServer("one", "two")))
+	session := f.connectAs("alice", "/mcp", legacy)
+	own := f.connectAs("alice", "/mcp/a", legacy)
+	expect(t, "at first", toolNames(t, session), []string{"a__one"})
+
+	callers["alice"] = caller.New("alice", only("*/two"))
+	if _, err := call(t.Context(), session, "a__one"); err == nil {
+		t.Error("what the token does not allow any more is called")
+	}
+	expect(t, "with other rights", toolNames(t, session), []string{"a__two"})
+	expect(t, "with other rights, at the service", toolNames(t, own), []string{"two"})
+
+	f.Configure([]config.Service{mcpConfig("a"), mcpConfig("b")})
+	f.ready("b", newPlugin(t, newServer("two")))
+	eventually(t, "the new service is seen", func() bool {
+		return slices.Equal(toolNames(t, session), []string{"a__two", "b__two"})
+	})
+}
