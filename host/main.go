@@ -87,6 +87,7 @@ any crash, takes back exactly the processes that are its own.`,
 		newPortCommand(&at),
 		newOrphansCommand(&at),
 		newDoctorCommand(&at),
+		newBootCommand(&at),
 		newVersionCommand(),
 	)
 	return root, ran

@@ -66,6 +66,8 @@ func run(ctx context.Context, at *location, paths []string, outliveHost bool) er
 		return err
 	}
 	stop, hurry, hangups := watchSignals(log)
+	stop, ended := underServiceManager(stop, log)
+	defer ended()
 	host, err := newHost(conf, inst, log, outliveHost)
 	if err != nil {
 		return fmt.Errorf("cannot start the host: %w", err)
