@@ -11,7 +11,7 @@ import (
 func card() *a2a.AgentCard {
 	return &a2a.AgentCard{
 		Name:               "assistant",
-		Description:        "Answers questions about time: what time it is elsewhere, what a time is elsewhere, how far dates are apart.",
+		Description:        "Answers questions about time: what time it is elsewhere, what a time is elsewhere, how far dates are apart. With a model it answers others too.",
 		Version:            "1.0.0",
 		Capabilities:       a2a.AgentCapabilities{Streaming: true},
 		DefaultInputModes:  []string{"text/plain"},
