@@ -56,7 +56,7 @@ type host struct {
 	base      string // URL of the gateway, from listen on
 
 	now     atomic.Pointer[config.Config] // what holds since the last reload; conf is the first
-	files   []string                      // of the configuration, absolute
+	input   config.Input                  // of the configuration, its paths absolute
 	hangups <-chan struct{}               // each is a reload
 }
 

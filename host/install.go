@@ -30,7 +30,7 @@ type bootOptions struct {
 	perUser bool
 	account string
 	env     []string
-	paths   []string
+	input   config.Input
 	print   bool
 }
 
@@ -80,7 +80,7 @@ are given with --env.`,
 			return o.install(cmd.Context(), cmd.OutOrStdout(), manager, service)
 		},
 	}
-	addConfigFlag(cmd, &o.paths)
+	addInputFlags(cmd, &o.input)
 	cmd.Flags().StringVar(&o.account, "run-as", "", "`USER` whom the host of the machine runs as (default root)")
 	cmd.Flags().StringArrayVar(&o.env, "env", nil, "`NAME` of a variable that the host gets as it is now, or NAME=VALUE; may be given several times")
 	cmd.Flags().BoolVar(&o.print, "print", false, "print the definition, and install nothing")
@@ -144,14 +144,14 @@ func (o *bootOptions) service(args []string) (boot.Service, error) {
 	if o.perUser && o.account != "" {
 		return boot.Service{}, usageError{errors.New("--run-as is for the machine's host: one of a user runs as that user")}
 	}
-	conf, warnings, err := loadConfig(o.paths)
+	conf, warnings, err := loadConfig(o.input)
 	if err != nil {
 		return boot.Service{}, err
 	}
 	if err := writeDiagnostics(os.Stderr, warnings); err != nil {
 		return boot.Service{}, err
 	}
-	files, err := absolutePaths(o.paths)
+	input, err := absolute(o.input)
 	if err != nil {
 		return boot.Service{}, err
 	}
@@ -170,9 +170,7 @@ func (o *bootOptions) service(args []string) (boot.Service, error) {
 	service := o.named()
 	service.Executable = executable
 	service.Args = []string{"run"}
-	for _, file := range files {
-		service.Args = append(service.Args, "--config", file)
-	}
+	service.Args = append(service.Args, inputFlags(input)...)
 	service.Args = append(append(service.Args, "--state-dir", stateDir), args...)
 	service.Reload = []string{"reload", "--state-dir", stateDir}
 	service.StateDir, service.Account, service.Env = stateDir, o.account, env

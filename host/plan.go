@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"io"
 	"os"
-	"path/filepath"
 	"slices"
 	"strings"
 
@@ -30,7 +29,7 @@ type planned struct {
 }
 
 func newPlanCommand(at *location) *cobra.Command {
-	var paths []string
+	var in config.Input
 	var asJSON, detailed bool
 	cmd := &cobra.Command{
 		Use:   "plan",
@@ -40,14 +39,16 @@ reload would start it, restart it, stop it, update it in place or keep it, and
 because of which attributes. A service whose executable is another than the one
 that it runs is restarted because of its binary. Nothing is changed.
 
-Without --config the files are those that the running host was started with.
+Without --config the files and the values of variables are those that the running
+host was started with; --var and --var-file add to them. References to the
+environment are to that of the host.
 
 Exit status: 0 done, 1 failed; with --detailed-exitcode 0 nothing to change,
 1 failed, 2 something to change.`,
 		Example: "  plughost plan\n  plughost plan --config services.hcl --detailed-exitcode",
 		Args:    cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			plan, err := makePlan(cmd.Context(), at, paths, cmd.Flags().Changed("config"))
+			plan, err := makePlan(cmd, at, in)
 			if err != nil {
 				return reportRefused(err)
 			}
@@ -65,7 +66,7 @@ Exit status: 0 done, 1 failed; with --detailed-exitcode 0 nothing to change,
 			return err
 		},
 	}
-	addConfigFlag(cmd, &paths)
+	addInputFlags(cmd, &in)
 	cmd.Flags().BoolVar(&asJSON, "json", false, "print JSON")
 	cmd.Flags().BoolVar(&detailed, "detailed-exitcode", false, "exit with status 2 if there is something to change")
 	return cmd
@@ -73,26 +74,30 @@ Exit status: 0 done, 1 failed; with --detailed-exitcode 0 nothing to change,
 
 // makePlan asks the running host, which knows what its services were started
 // with, and whose environment and PATH count. If none runs, all is to start.
-func makePlan(ctx context.Context, at *location, paths []string, given bool) (planned, error) {
-	if !given {
-		plan, err := planOfHost(ctx, at.dir(""), nil)
+func makePlan(cmd *cobra.Command, at *location, in config.Input) (planned, error) {
+	ctx := cmd.Context()
+	remote, err := absolute(in)
+	if err != nil {
+		return planned{}, err
+	}
+	if !inputGiven(cmd) {
+		plan, err := planOfHost(ctx, at.dir(""), config.Input{Vars: remote.Vars, VarFiles: remote.VarFiles})
 		if err == nil {
 			return planned{Running: true, Plan: plan}, nil
 		}
 		if !errors.Is(err, control.ErrNoHost) {
 			return planned{}, err
 		}
+		if missing := requireInput(cmd); missing != nil {
+			return planned{}, fmt.Errorf("no host is running on %s, and %w", at.dir(""), missing)
+		}
 	}
-	conf, diags := config.Load(paths...)
+	conf, diags := in.Load()
 	stateDir := ""
 	if conf != nil {
 		stateDir = conf.Host.StateDir
 	}
-	absolute, err := absolutePaths(paths)
-	if err != nil {
-		return planned{}, err
-	}
-	plan, err := planOfHost(ctx, at.dir(stateDir), absolute)
+	plan, err := planOfHost(ctx, at.dir(stateDir), remote)
 	switch {
 	case err == nil:
 		return planned{Running: true, Plan: plan}, nil
@@ -113,7 +118,7 @@ func makePlan(ctx context.Context, at *location, paths []string, given bool) (pl
 
 // planOfHost asks the host of a state directory. That there is no such
 // directory is control.ErrNoHost too.
-func planOfHost(ctx context.Context, stateDir string, paths []string) (control.Plan, error) {
+func planOfHost(ctx context.Context, stateDir string, in config.Input) (control.Plan, error) {
 	found, err := installation.Find(stateDir)
 	var missing *installation.NotFoundError
 	if errors.As(err, &missing) {
@@ -122,19 +127,7 @@ func planOfHost(ctx context.Context, stateDir string, paths []string) (control.P
 	if err != nil {
 		return control.Plan{}, err
 	}
-	return control.NewClient(found.ControlSocket()).Plan(ctx, paths, terminalOf(os.Stderr))
-}
-
-// absolutePaths are paths as they are for a process in another directory.
-func absolutePaths(paths []string) ([]string, error) {
-	absolute := make([]string, len(paths))
-	for i, path := range paths {
-		var err error
-		if absolute[i], err = filepath.Abs(path); err != nil {
-			return nil, err
-		}
-	}
-	return absolute, nil
+	return control.NewClient(found.ControlSocket()).Plan(ctx, in, terminalOf(os.Stderr))
 }
 
 // planWord is the mark of an action, and what it is called.

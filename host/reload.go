@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"slices"
 	"strings"
 	"sync"
 
@@ -42,11 +43,13 @@ func (r *reloader) Reload(ctx context.Context, terminal control.Terminal) (contr
 }
 
 // Plan implements control.Configuration.
-func (r *reloader) Plan(ctx context.Context, paths []string, terminal control.Terminal) (control.Plan, error) {
-	if len(paths) == 0 {
-		paths = r.files
+func (r *reloader) Plan(ctx context.Context, in config.Input, terminal control.Terminal) (control.Plan, error) {
+	if len(in.Paths) == 0 {
+		in.Paths = r.input.Paths
+		in.Vars = slices.Concat(r.input.Vars, in.Vars)
+		in.VarFiles = slices.Concat(r.input.VarFiles, in.VarFiles)
 	}
-	conf, plan, err := r.read(paths, terminal)
+	conf, plan, err := r.read(in, terminal)
 	if err != nil {
 		return control.Plan{}, err
 	}
@@ -68,7 +71,11 @@ func (r *reloader) take(terminal control.Terminal) (plan control.Plan, applied *
 	}
 	r.systemd.reloading()
 	defer func() { r.systemd.reloaded(err, r.manager.Statuses()) }()
-	conf, plan, err := r.read(r.files, terminal)
+	conf, plan, err := r.read(r.input, terminal)
+	var refused *control.RefusedError
+	if errors.As(err, &refused) {
+		refused.Message += ": nothing was changed"
+	}
 	if err != nil {
 		return control.Plan{}, nil, err
 	}
@@ -101,8 +108,8 @@ func changes(steps []supervise.Step) int {
 
 // read reads a configuration, and says what of the host's own settings it
 // changes.
-func (r *reloader) read(paths []string, terminal control.Terminal) (*config.Config, control.Plan, error) {
-	conf, diags := config.Load(paths...)
+func (r *reloader) read(in config.Input, terminal control.Terminal) (*config.Config, control.Plan, error) {
+	conf, diags := in.Load()
 	var text strings.Builder
 	if err := config.WriteDiagnostics(&text, diags, terminal.Color, terminal.Width); err != nil {
 		return nil, control.Plan{}, err
@@ -118,7 +125,7 @@ func (r *reloader) read(paths []string, terminal control.Terminal) (*config.Conf
 	}, nil
 }
 
-const messageRefused = "the configuration has errors: nothing was changed"
+const messageRefused = "the configuration has errors"
 
 // update is a configuration as the manager takes it.
 func (r *reloader) update(conf *config.Config) (supervise.Update, error) {

@@ -11,12 +11,13 @@ import (
 	"github.com/hashicorp/go-hclog"
 	"github.com/spf13/cobra"
 
+	"github.com/plughost/plughost/host/internal/config"
 	"github.com/plughost/plughost/host/internal/installation"
 	"github.com/plughost/plughost/host/internal/launch"
 )
 
 func newRunCommand(at *location) *cobra.Command {
-	var paths []string
+	var in config.Input
 	var outliveHost bool
 	cmd := &cobra.Command{
 		Use:   "run",
@@ -30,17 +31,20 @@ them over. SIGINT (Ctrl-C) stops these, too.`,
 		Example: "  plughost run --config services.hcl",
 		Args:    cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			return run(cmd.Context(), at, paths, outliveHost)
+			if err := requireInput(cmd); err != nil {
+				return err
+			}
+			return run(cmd.Context(), at, in, outliveHost)
 		},
 	}
-	addConfigFlag(cmd, &paths)
+	addInputFlags(cmd, &in)
 	cmd.Flags().BoolVar(&outliveHost, "test-outlive-host", false, "for tests: let children outlive a host that dies")
 	_ = cmd.Flags().MarkHidden("test-outlive-host")
 	return cmd
 }
 
-func run(ctx context.Context, at *location, paths []string, outliveHost bool) error {
-	conf, warnings, err := loadConfig(paths)
+func run(ctx context.Context, at *location, in config.Input, outliveHost bool) error {
+	conf, warnings, err := loadConfig(in)
 	if err != nil {
 		return err
 	}
@@ -73,7 +77,7 @@ func run(ctx context.Context, at *location, paths []string, outliveHost bool) er
 		return fmt.Errorf("cannot start the host: %w", err)
 	}
 	host.hangups = hangups
-	if host.files, err = absolutePaths(paths); err != nil {
+	if host.input, err = absolute(in); err != nil {
 		return fmt.Errorf("cannot start the host: %w", err)
 	}
 	return host.run(ctx, stop, hurry)

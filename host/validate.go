@@ -13,15 +13,26 @@ import (
 )
 
 func newValidateCommand() *cobra.Command {
-	var paths []string
+	var in config.Input
+	var asJSON bool
 	cmd := &cobra.Command{
 		Use:   "validate",
 		Short: "Check a configuration, and change nothing",
+		Long: `Check a configuration, and show every fault with its place. With --json the
+findings have the form that they have in terraform validate -json.
+
+Exit status: 0 valid, perhaps with warnings, 1 not valid.`,
 		Example: `  plughost validate --config services.hcl
-  plughost validate --config /etc/plughost`,
+  plughost validate --config /etc/plughost --var-file prod.hcl --json`,
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			conf, warnings, err := loadConfig(paths)
+			if err := requireInput(cmd); err != nil {
+				return err
+			}
+			if asJSON {
+				return validateJSON(cmd.OutOrStdout(), in)
+			}
+			conf, warnings, err := loadConfig(in)
 			if err != nil {
 				return err
 			}
@@ -32,27 +43,20 @@ func newValidateCommand() *cobra.Command {
 			return nil
 		},
 	}
-	addConfigFlag(cmd, &paths)
+	addInputFlags(cmd, &in)
+	cmd.Flags().BoolVar(&asJSON, "json", false, "print JSON")
 	return cmd
 }
 
-func addConfigFlag(cmd *cobra.Command, paths *[]string) {
-	cmd.Flags().StringArrayVarP(paths, "config", "c", []string{"services.hcl"},
-		"configuration file or directory; may be given several times")
-}
-
-// loadConfig reads a configuration. What is wrong with it is written to
-// standard error, and the error is errReported then; mere warnings are left to
-// the caller to write.
-func loadConfig(paths []string) (*config.Config, *config.Diagnostics, error) {
-	conf, diags := config.Load(paths...)
-	if !diags.HasErrors() {
-		return conf, diags, nil
+func validateJSON(w io.Writer, in config.Input) error {
+	_, diags := in.Load()
+	if err := writeJSON(w, diags.Report()); err != nil {
+		return err
 	}
-	if err := writeDiagnostics(os.Stderr, diags); err != nil {
-		return nil, nil, err
+	if diags.HasErrors() {
+		return errReported
 	}
-	return nil, nil, errReported
+	return nil
 }
 
 func writeDiagnostics(w io.Writer, diags *config.Diagnostics) error {

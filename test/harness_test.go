@@ -178,8 +178,8 @@ type hostOptions struct {
 	stateDir string
 	// outliveHost has children not notice the host's death.
 	outliveHost bool
-	// env is added to the environment.
-	env []string
+	// env is added to the environment, and args to the flags.
+	env, args []string
 	// inherit are open files that the host inherits.
 	inherit []*os.File
 	// asInit has the host be the first process of a pid namespace.
@@ -194,6 +194,7 @@ func startHost(t *testing.T, opts hostOptions) *host {
 		opts.stateDir = newStateDir(t)
 	}
 	args := []string{"run", "--config", opts.config, "--state-dir", opts.stateDir}
+	args = append(args, opts.args...)
 	if opts.outliveHost {
 		args = append(args, "--test-outlive-host")
 	}

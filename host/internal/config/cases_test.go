@@ -106,7 +106,12 @@ func wantGolden(t *testing.T, golden string, d *Diagnostics, width int) {
 	if err := WriteDiagnostics(&out, same, false, width); err != nil {
 		t.Fatal(err)
 	}
-	got := out.Bytes()
+	wantFile(t, golden, out.Bytes())
+}
+
+// wantFile compares what was made with a file, or writes that anew.
+func wantFile(t *testing.T, golden string, got []byte) {
+	t.Helper()
 	if *update {
 		if err := os.WriteFile(golden, got, 0o644); err != nil {
 			t.Fatal(err)
@@ -118,7 +123,7 @@ func wantGolden(t *testing.T, golden string, d *Diagnostics, width int) {
 		t.Fatal(err)
 	}
 	if !bytes.Equal(got, want) {
-		t.Errorf("printed:\n%s\nwant, as in %s:\n%s", got, golden, want)
+		t.Errorf("made:\n%s\nwant, as in %s:\n%s", got, golden, want)
 	}
 }
 

@@ -119,19 +119,7 @@ func (r *renderer) wrapped(text string) {
 
 // snippet prints the line of a fault, and a caret line under it.
 func (r *renderer) snippet(rng hcl.Range, src []byte, style string) {
-	start := min(rng.Start.Byte, len(src))
-	lineStart := bytes.LastIndexByte(src[:start], '\n') + 1
-	lineEnd := len(src)
-	if n := bytes.IndexByte(src[start:], '\n'); n >= 0 {
-		lineEnd = start + n
-	}
-	if lineEnd > lineStart && src[lineEnd-1] == '\r' {
-		lineEnd--
-	}
-	start = min(start, lineEnd)
-	// A fault over several lines is marked to the end of the first.
-	end := max(min(rng.End.Byte, lineEnd), start)
-
+	beforeText, faultText, afterText := faultyLine(rng, src)
 	number := fmt.Sprintf("  %4d: ", rng.Start.Line)
 	room := max(r.width-len(number), 20)
 	if r.width <= 0 {
@@ -139,9 +127,9 @@ func (r *renderer) snippet(rng hcl.Range, src []byte, style string) {
 	}
 	// A column takes four bytes at most, but for marks that have no width.
 	most := 8 * room
-	before := cells(lastBytes(bytes.TrimPrefix(src[lineStart:start], byteOrderMark), most))
-	fault := cells(firstBytes(src[start:end], most))
-	after := cells(firstBytes(src[end:lineEnd], most))
+	before := cells(lastBytes(beforeText, most))
+	fault := cells(firstBytes(faultText, most))
+	after := cells(firstBytes(afterText, most))
 	before, fault, after = fit(before, fault, after, room)
 
 	r.out.WriteString(number)

@@ -45,8 +45,8 @@ func (c *Client) Do(ctx context.Context, ref config.Ref, verb Verb) error {
 }
 
 // open makes a request. The answer is one that says that all is well.
-func (c *Client) open(ctx context.Context, method, path string, header http.Header) (*http.Response, error) {
-	request, err := http.NewRequestWithContext(ctx, method, "http://plughost"+path, nil)
+func (c *Client) open(ctx context.Context, method, path string, header http.Header, body io.Reader) (*http.Response, error) {
+	request, err := http.NewRequestWithContext(ctx, method, "http://plughost"+path, body)
 	if err != nil {
 		return nil, err
 	}
@@ -81,7 +81,11 @@ func (c *Client) open(ctx context.Context, method, path string, header http.Head
 }
 
 func (c *Client) do(ctx context.Context, method, path string, answer any) error {
-	response, err := c.open(ctx, method, path, nil)
+	return c.send(ctx, method, path, nil, answer)
+}
+
+func (c *Client) send(ctx context.Context, method, path string, body io.Reader, answer any) error {
+	response, err := c.open(ctx, method, path, nil, body)
 	if err != nil {
 		return err
 	}

@@ -1,12 +1,16 @@
 package control
 
 import (
+	"bytes"
 	"context"
+	"encoding/json"
 	"errors"
+	"io"
 	"net/http"
 	"net/url"
 	"strconv"
 
+	"github.com/plughost/plughost/host/internal/config"
 	"github.com/plughost/plughost/host/internal/supervise"
 )
 
@@ -25,9 +29,10 @@ type Configuration interface {
 	// it says, and returns when that is done. A configuration with a fault
 	// changes nothing; the error is a *RefusedError then.
 	Reload(ctx context.Context, terminal Terminal) (Plan, error)
-	// Plan says what a reload would do if the configuration were the one at
-	// paths, or, without any, the host's own.
-	Plan(ctx context.Context, paths []string, terminal Terminal) (Plan, error)
+	// Plan says what a reload would do if the configuration were read from in.
+	// Without paths it is the host's own, read with the values of variables that
+	// in adds.
+	Plan(ctx context.Context, in config.Input, terminal Terminal) (Plan, error)
 }
 
 // Plan is the answer to POST /v1/reload, where it was carried out, and POST
@@ -61,6 +66,9 @@ type RefusedError struct {
 
 func (e *RefusedError) Error() string { return e.Message }
 
+// maxInput bounds the body of a request for a plan, in bytes.
+const maxInput = 1 << 20
+
 // HandleConfiguration has the server answer POST /v1/reload and POST /v1/plan
 // too. It is called before Serve.
 func (s *Server) HandleConfiguration(c Configuration) {
@@ -71,8 +79,14 @@ func (s *Server) HandleConfiguration(c Configuration) {
 		replyPlan(w, plan, err)
 	})
 	mux.HandleFunc("POST /v1/plan", func(w http.ResponseWriter, r *http.Request) {
-		query := r.URL.Query()
-		plan, err := c.Plan(r.Context(), query["config"], terminalOf(query))
+		// Not in the query: it may hold secrets, and is not small.
+		var in config.Input
+		body := http.MaxBytesReader(w, r.Body, maxInput)
+		if err := json.NewDecoder(body).Decode(&in); err != nil && !errors.Is(err, io.EOF) {
+			reply(w, http.StatusBadRequest, Error{Message: "the body is not what a configuration is read from: " + err.Error()})
+			return
+		}
+		plan, err := c.Plan(r.Context(), in, terminalOf(r.URL.Query()))
 		replyPlan(w, plan, err)
 	})
 	s.http.Handler = mux
@@ -106,12 +120,14 @@ func (c *Client) Reload(ctx context.Context, terminal Terminal) (Plan, error) {
 	return plan, err
 }
 
-// Plan asks what a reload would do if the configuration were the one at paths,
-// which are absolute, or, without any, the host's own.
-func (c *Client) Plan(ctx context.Context, paths []string, terminal Terminal) (Plan, error) {
+// Plan asks what a reload would do if the configuration were read from in, whose
+// paths are absolute, or, without any, what the host's own would do.
+func (c *Client) Plan(ctx context.Context, in config.Input, terminal Terminal) (Plan, error) {
 	var plan Plan
-	query := terminal.query()
-	query["config"] = paths
-	err := c.do(ctx, http.MethodPost, "/v1/plan?"+query.Encode(), &plan)
+	body, err := json.Marshal(in)
+	if err != nil {
+		return plan, err
+	}
+	err = c.send(ctx, http.MethodPost, "/v1/plan?"+terminal.query().Encode(), bytes.NewReader(body), &plan)
 	return plan, err
 }

@@ -9,25 +9,26 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/plughost/plughost/host/internal/config"
 	"github.com/plughost/plughost/host/internal/supervise"
 )
 
 // configuration notes what it was asked, and answers as it was told.
 type configuration struct {
 	asked    string
-	paths    []string
+	in       config.Input
 	terminal Terminal
 	plan     Plan
 	err      error
 }
 
 func (c *configuration) Reload(_ context.Context, terminal Terminal) (Plan, error) {
-	c.asked, c.paths, c.terminal = "reload", nil, terminal
+	c.asked, c.in, c.terminal = "reload", config.Input{}, terminal
 	return c.plan, c.err
 }
 
-func (c *configuration) Plan(_ context.Context, paths []string, terminal Terminal) (Plan, error) {
-	c.asked, c.paths, c.terminal = "plan", paths, terminal
+func (c *configuration) Plan(_ context.Context, in config.Input, terminal Terminal) (Plan, error) {
+	c.asked, c.in, c.terminal = "plan", in, terminal
 	return c.plan, c.err
 }
 
@@ -43,10 +44,10 @@ func TestReloadAndPlan(t *testing.T) {
 	path, _ := serve(t, &services{}, func(s *Server) { s.HandleConfiguration(c) })
 	client := NewClient(path)
 	terminal := Terminal{Color: true, Width: 80}
-	paths := []string{"/etc/a b.hcl", "/etc/c&d?=%"}
+	in := config.Input{Paths: []string{"/etc/a b.hcl", "/etc/c&d?=%"}, Vars: []string{"token=hunter2&x"}, VarFiles: []string{"/v.hcl"}}
 	calls := map[string]func() (Plan, error){
 		"reload": func() (Plan, error) { return client.Reload(t.Context(), terminal) },
-		"plan":   func() (Plan, error) { return client.Plan(t.Context(), paths, terminal) },
+		"plan":   func() (Plan, error) { return client.Plan(t.Context(), in, terminal) },
 	}
 	for name, call := range calls {
 		t.Run(name, func(t *testing.T) {
@@ -55,7 +56,7 @@ func TestReloadAndPlan(t *testing.T) {
 			if err != nil || !reflect.DeepEqual(got, some) {
 				t.Errorf("the answer is %+v, %v", got, err)
 			}
-			if c.asked != name || c.terminal != terminal || name == "plan" && !reflect.DeepEqual(c.paths, paths) {
+			if c.asked != name || c.terminal != terminal || name == "plan" && !reflect.DeepEqual(c.in, in) {
 				t.Errorf("it was asked %+v", c)
 			}
 

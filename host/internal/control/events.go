@@ -120,7 +120,7 @@ func (c *Client) Events(ctx context.Context, query EventQuery, yield func(events
 		"service": names(query.Services),
 		"follow":  {strconv.FormatBool(query.Follow)},
 	}.Encode()
-	response, err := c.open(ctx, http.MethodGet, path, http.Header{"Last-Event-Id": {query.After}})
+	response, err := c.open(ctx, http.MethodGet, path, http.Header{"Last-Event-Id": {query.After}}, nil)
 	if err != nil {
 		return err
 	}

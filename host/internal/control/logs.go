@@ -95,7 +95,7 @@ func (c *Client) Logs(ctx context.Context, services []config.Ref, query logs.Que
 	if query.Tail >= 0 {
 		values.Set("tail", strconv.Itoa(query.Tail))
 	}
-	response, err := c.open(ctx, http.MethodGet, "/v1/logs?"+values.Encode(), nil)
+	response, err := c.open(ctx, http.MethodGet, "/v1/logs?"+values.Encode(), nil, nil)
 	if err != nil {
 		return err
 	}

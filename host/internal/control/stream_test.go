@@ -128,7 +128,7 @@ func TestEventsAreServerSentEvents(t *testing.T) {
 	}
 
 	// While nothing happens, comments come.
-	response, err := NewClient(path).open(t.Context(), http.MethodGet, "/v1/events", http.Header{"Last-Event-Id": {event.ID}})
+	response, err := NewClient(path).open(t.Context(), http.MethodGet, "/v1/events", http.Header{"Last-Event-Id": {event.ID}}, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
