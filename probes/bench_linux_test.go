@@ -103,7 +103,7 @@ func BenchmarkList(b *testing.B) {
 		b.Run(fmt.Sprintf("processes=%d", size), func(b *testing.B) {
 			id := marker.Identity{Kind: marker.KindMCP, Service: "clock", Installation: "bench-" + strconv.Itoa(os.Getpid()), Instance: "one"}
 			const marked = 10
-			crowd(b, marked-1, id) // and its shell
+			startMarked(b, marked, id)
 			crowd(b, size, marker.Identity{})
 			entry := marker.Installation + "=" + id.Installation
 			expect := func(n int) error {
@@ -134,6 +134,15 @@ func BenchmarkList(b *testing.B) {
 					return expect(n)
 				}})
 		})
+	}
+}
+
+// startMarked starts processes that carry a marker and, unlike a crowd, have
+// executed something.
+func startMarked(b *testing.B, n int, id marker.Identity) {
+	b.Helper()
+	for range n {
+		startShell(b, "echo ready; read line", withMarker(id))
 	}
 }
 
@@ -177,7 +186,7 @@ func BenchmarkListeners(b *testing.B) {
 		b.Run(fmt.Sprintf("processes=%d", size), func(b *testing.B) {
 			crowd(b, size, marker.Identity{})
 			id := marker.Identity{Kind: marker.KindMCP, Service: "clock", Installation: "bench-" + strconv.Itoa(os.Getpid()), Instance: "one"}
-			crowd(b, 10, id)
+			startMarked(b, 10, id)
 			const anywhere = "tcp4 127.0.0.1:0"
 			marked, stranger := start(b, "listen", anywhere, withMarker(id)), start(b, "listen", anywhere)
 			for _, holder := range []struct {

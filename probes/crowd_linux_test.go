@@ -9,7 +9,9 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"sync/atomic"
 	"testing"
+	"time"
 
 	"golang.org/x/sys/unix"
 
@@ -116,6 +118,34 @@ func TestListCrowd(t *testing.T) {
 		if got := pids(found); err != nil || !slices.Equal(got, tt.want) {
 			t.Errorf("%+v: %v, %v, want %v", tt.f, got, err, tt.want)
 		}
+	}
+}
+
+// Processes that have executed nothing since they were forked are looked at again,
+// after pauses; a scan does not make them wait for one another.
+func TestForkedProcessesAreExaminedSideBySide(t *testing.T) {
+	id, _ := ids(t)
+	const many = 8
+	all := crowd(t, many-1, id) // and its shell
+	var held atomic.Int32
+	together := make(chan struct{})
+	testHook = func(s step) {
+		if s != stepHeld {
+			return
+		}
+		if held.Add(1) == many {
+			close(together)
+		}
+		select {
+		case <-together:
+		case <-time.After(30 * time.Second):
+			t.Errorf("only %d of %d are examined at once", held.Load(), many)
+		}
+	}
+	defer func() { testHook = nil }()
+	found, err := List(t.Context(), Filter{Instance: id.Instance})
+	if got := pids(found); err != nil || !slices.Equal(got, all) {
+		t.Errorf("found %v, %v, want %v", got, err, all)
 	}
 }
 

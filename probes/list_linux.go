@@ -33,12 +33,21 @@ const (
 	emptyRounds  = 8
 )
 
+// maxExaminations is how many processes a scan examines at a time, and so how many
+// it holds beside those that it has handed over.
+const maxExaminations = 64
+
 // scanner goes over /proc. It looks at environments by pid, without a hold on
 // the process, which is cheap and decides nothing: whatever might be sought is
-// opened and examined, at once, as it may be gone in a moment.
+// opened and examined, at once, as it may be gone in a moment. An examination
+// takes some pauses if the process has executed nothing since it was forked, like
+// the workers of many servers, so these do not wait for one another.
 type scanner struct {
 	sight
 	filter Filter
+
+	examinations sync.WaitGroup
+	examining    chan struct{} // has room for maxExaminations
 
 	mu            sync.Mutex // of all below
 	visit         func(*Process, Found)
@@ -57,12 +66,17 @@ func scanProcesses(ctx context.Context, f Filter, visit func(*Process, Found)) e
 		return err
 	}
 	defer pids.release()
-	s := &scanner{sight: sightOf(proc, f.needle()), filter: f, visit: visit}
+	s := &scanner{
+		sight: sightOf(proc, f.needle()), filter: f, visit: visit,
+		examining: make(chan struct{}, maxExaminations),
+	}
 	doubtful := pids.all
 	pause := firstRound
 	for round := 0; ; round++ {
 		s.empty, s.denied = nil, nil
-		if err := inParts(doubtful, func(pids []int) error { return s.pass(ctx, pids) }); err != nil {
+		err := inParts(doubtful, func(pids []int) error { return s.pass(ctx, pids) })
+		s.examinations.Wait()
+		if err != nil {
 			return err
 		}
 		if round >= deniedRounds {
@@ -110,7 +124,11 @@ func (s *scanner) pass(ctx context.Context, pids []int) error {
 		}
 		switch seen {
 		case glanceMaybe:
-			s.examine(pid)
+			s.examining <- struct{}{}
+			s.examinations.Go(func() {
+				defer func() { <-s.examining }()
+				s.examine(pid)
+			})
 		case glanceEmpty:
 			s.mu.Lock()
 			s.empty = append(s.empty, pid)
