@@ -228,6 +228,7 @@ func (h *host) run(ctx, stop, hurry context.Context) (err error) {
 	api.HandleConfiguration(reloader)
 	api.HandleEvents(h.news.events)
 	api.HandleLogs(h.journal)
+	api.HandleGateway(h.guard.Owner())
 
 	loop, endLoop := context.WithCancel(context.WithoutCancel(ctx))
 	var running sync.WaitGroup

@@ -16,6 +16,8 @@ func addTools(server *mcp.Server) {
 	mcp.AddTool(server, &mcp.Tool{Name: "write", Description: "Write to the plugin's output"}, write)
 	mcp.AddTool(server, &mcp.Tool{Name: "close", Description: "Close the plugin's output"}, closeOutput)
 	mcp.AddTool(server, &mcp.Tool{Name: "exit", Description: "Exit at once"}, exit)
+	mcp.AddTool(server, &mcp.Tool{Name: "wait", Description: "Wait to be cancelled"}, wait)
+	mcp.AddTool(server, &mcp.Tool{Name: "meta", Description: "The _meta of the call"}, meta)
 }
 
 type pidOutput struct {
@@ -67,4 +69,28 @@ func exit(_ context.Context, _ *mcp.CallToolRequest, in exitInput) (*mcp.CallToo
 		os.Exit(in.Status)
 	}
 	return nil, nothing{}, err
+}
+
+type waitInput struct {
+	// Began is a file that is made when the call has begun, and removed when it
+	// was cancelled.
+	Began string `json:"began"`
+}
+
+func wait(ctx context.Context, req *mcp.CallToolRequest, in waitInput) (*mcp.CallToolResult, nothing, error) {
+	if token := req.Params.GetProgressToken(); token != nil {
+		progress := &mcp.ProgressNotificationParams{ProgressToken: token, Progress: 1, Total: 2, Message: "waiting"}
+		if err := req.Session.NotifyProgress(ctx, progress); err != nil {
+			return nil, nothing{}, err
+		}
+	}
+	if err := os.WriteFile(in.Began, nil, 0o600); err != nil {
+		return nil, nothing{}, err
+	}
+	<-ctx.Done()
+	return nil, nothing{}, os.Remove(in.Began)
+}
+
+func meta(_ context.Context, req *mcp.CallToolRequest, _ nothing) (*mcp.CallToolResult, map[string]any, error) {
+	return nil, req.Params.Meta, nil
 }

@@ -95,3 +95,7 @@ func listed(words []string, last string) string {
 	n := len(words) - 1
 	return strings.Join(words[:n], ", ") + " " + last + " " + words[n]
 }
+
+// Nearest returns the candidate that given was most likely meant to be, or an
+// empty string if none is near.
+func Nearest(given string, candidates []string) string { return suggest(given, candidates) }
