@@ -668,20 +668,47 @@ func TestAStopThatLeavesSomething(t *testing.T) {
 	})
 }
 
-func TestACrashThatLeavesSomethingIsNotRestarted(t *testing.T) {
-	in(t, func(t *testing.T) {
-		w := newWorld(t, svc("a"))
-		w.startAll()
-		w.let("a", plan{stop: func(context.Context, time.Duration) error { return survivor(4711) }})
-		w.crash("a")
-		time.Sleep(time.Hour)
-		w.want("a", Failed)
-		w.let("a", plan{})
-		if err := w.Stop(t.Context(), ref("a")); err != nil {
-			t.Error(err)
-		}
-		w.want("a", Stopped)
-	})
+func TestAServiceOfWhichSomethingIsLeftGoesOnWhenItIsGone(t *testing.T) {
+	stubborn := plan{stop: func(context.Context, time.Duration) error { return survivor(4711) }}
+	for _, tt := range []struct {
+		name   string
+		plan   plan
+		happen func(w *world)
+		want   State
+	}{
+		{"after a crash it is restarted", stubborn, func(w *world) { w.crash("a") }, Ready},
+		{"after a restart too", stubborn, func(w *world) { _ = w.Restart(context.Background(), ref("a")) }, Ready},
+		{"after a stop it is stopped", stubborn, func(w *world) { _ = w.Stop(context.Background(), ref("a")) }, Stopped},
+		{"the last request counts", stubborn, func(w *world) {
+			w.crash("a")
+			time.Sleep(time.Second)
+			_ = w.Stop(context.Background(), ref("a"))
+		}, Stopped},
+		{"a start that left something is tried again", plan{
+			launch: func(context.Context) (bool, error) { return true, survivor(4711) },
+			stop:   stubborn.stop,
+		}, func(w *world) {
+			_ = w.Stop(context.Background(), ref("a"))
+			_ = w.Start(context.Background(), ref("a"))
+		}, Ready},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			in(t, func(t *testing.T) {
+				w := newWorld(t, svc("a"))
+				w.startAll()
+				w.let("a", tt.plan)
+				tt.happen(w)
+				time.Sleep(time.Hour)
+				// A try may be under way.
+				if s := w.status("a"); s.State != Failed && s.State != Stopping {
+					t.Errorf("it is %s, and something is left", s.State)
+				}
+				w.let("a", plan{})
+				time.Sleep(2 * stopAgain)
+				w.want("a", tt.want)
+			})
+		})
+	}
 }
 
 func TestAFailedStartThatLeavesSomething(t *testing.T) {

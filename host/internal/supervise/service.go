@@ -30,7 +30,8 @@ type service struct {
 	history history
 	nextTry time.Time
 	delay   time.Duration
-	retry   *time.Timer        // in backoff
+	retry   *time.Timer        // in backoff, or until a stop is tried again
+	resume  bool               // it is to run once what is left of it is gone
 	abort   context.CancelFunc // while starting
 
 	launching bool // a launch is under way, perhaps an aborted one
@@ -227,7 +228,7 @@ func (s *service) notLaunched(instance Instance, err error) {
 	switch {
 	case instance != nil:
 		s.running = instance
-		s.giveUp(err)
+		s.stuck(err)
 	case survivors(err):
 		s.lost = err
 		s.giveUp(err)
@@ -366,10 +367,32 @@ func (s *service) leave() {
 func (s *service) ended(err error) {
 	if err != nil {
 		s.exit = nil
-		s.giveUp(fmt.Errorf("cannot stop service %s: %w", s.conf.Ref(), err))
+		s.stuck(fmt.Errorf("cannot stop service %s: %w", s.conf.Ref(), err))
 		return
 	}
 	s.gone()
+}
+
+// stopAgain is how long it takes until a stop that left something is tried again.
+const stopAgain = 30 * time.Second
+
+// stuck is a failure after which something of the instance is left. What was in
+// the way of its end may pass: a process that waits for a disk, or the host's own
+// want of descriptors. So the stop is tried again, and until then the service is
+// Failed.
+func (s *service) stuck(err error) {
+	s.resume = s.wanted
+	if !s.m.closing {
+		s.again(stopAgain)
+	}
+	s.giveUp(err)
+}
+
+// again sets the next try.
+func (s *service) again(delay time.Duration) {
+	launch := s.starts
+	s.delay, s.nextTry = delay, time.Now().Add(delay)
+	s.retry = time.AfterFunc(delay, func() { s.m.send(retryEvent{s, launch}) })
 }
 
 // gone says what comes when nothing of the instance is left.
@@ -381,7 +404,7 @@ func (s *service) gone() {
 	case exit != nil && s.wanted:
 		s.failedWith(*exit)
 	case s.wanted:
-		s.begin("start was asked, and the instance before is gone")
+		s.begin("it is to run, and the instance before is gone")
 	default:
 		s.stop("it was stopped")
 	}
@@ -412,14 +435,13 @@ func (s *service) failedWith(e exit) {
 			s.conf.Restart.Limit+1, s.conf.Restart.Within, e.err))
 		return
 	}
-	s.delay, s.nextTry = decision.delay, now.Add(decision.delay)
-	launch := s.starts
-	s.retry = time.AfterFunc(decision.delay, func() { s.m.send(retryEvent{s, launch}) })
+	s.again(decision.delay)
 	s.enter(Backoff, e.err.Error())
 	s.settleUp(fmt.Errorf("%w; the next try is in %v", e.err, decision.delay.Round(time.Millisecond)))
 }
 
-// giveUp is a failure after which only a request starts the service again.
+// giveUp is a failure after which the service is not started again, unless by
+// request or because it is stuck no more.
 func (s *service) giveUp(err error) {
 	s.wanted, s.err = false, err
 	s.settleUp(err)
@@ -429,8 +451,13 @@ func (s *service) giveUp(err error) {
 
 // retryDue is the end of the delay after a failure.
 func (s *service) retryDue(launch int) {
-	if s.state == Backoff && launch == s.starts {
+	switch {
+	case launch != s.starts:
+	case s.state == Backoff:
 		s.begin("its delay is over")
+	case s.state == Failed && s.running != nil && !s.m.closing:
+		s.wanted = s.resume
+		s.end("its stop is tried again")
 	}
 }
 

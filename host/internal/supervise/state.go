@@ -32,7 +32,8 @@ import (
 //	          stop asked                         stopped
 //	failed    start asked, nothing is left       begins
 //	          stop asked, nothing is left        stopped
-//	          either, something is left          stopping
+//	          either, or half a minute is over,
+//	          and something is left              stopping
 //
 // To begin is starting, or waiting as long as a dependency is not ready, another
 // service has not yet given up its port, or as many as may are starting. A
@@ -54,7 +55,9 @@ const (
 	Stopping  State = "stopping" // what is left of the instance is being ended
 	Backoff   State = "backoff"  // it failed, and is started again after a delay
 	Stopped   State = "stopped"  // nothing of it runs, and nobody wants it to
-	Failed    State = "failed"   // it failed, and is not started again by itself
+	// Failed is a service that failed and is not started again by itself, unless
+	// what could not be ended of it can be in the end.
+	Failed State = "failed"
 	// Removed is told once of a service that is not in the configuration any
 	// more, when nothing of it is left. It has no status from then on.
 	Removed State = "removed"
