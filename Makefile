@@ -56,6 +56,10 @@ test: build ## Run all tests, with the race detector (TESTFLAGS=, TEST_TIMEOUT=)
 	fi; \
 	set -x; go test $$race -count=1 -timeout $(TEST_TIMEOUT) $(TESTFLAGS) ./...
 
+.PHONY: docs
+docs: ## Write the tables of docs/configuration.md anew, from the schema that decodes
+	go generate ./host/internal/config
+
 .PHONY: bench
 bench: ## Run all benchmarks (BENCH= selects), runit beside them if it is there
 	go test -run '^$$' -bench '$(BENCH)' -benchmem -timeout 60m ./...

@@ -74,6 +74,7 @@ any crash, takes back exactly the processes that are its own.`,
 	root.AddCommand(
 		newRunCommand(&at),
 		newValidateCommand(),
+		newSchemaCommand(),
 		newFmtCommand(),
 		newPlanCommand(&at),
 		newReloadCommand(&at),

@@ -96,7 +96,4 @@ func (b Block) schema() *hcl.BodySchema {
 	return schema
 }
 
-// Language describes all blocks of the language.
-func Language() []Block { return slices.Clone(rootSchema.Blocks) }
-
 var rootSchema = Block{Blocks: []Block{hostSchema, variableSchema, localsSchema, serviceSchema}}
