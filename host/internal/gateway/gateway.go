@@ -255,7 +255,6 @@ func (g *Gateway) agent(name string) *agent {
 	return find(g.agents, name)
 }
 
-// fronts are those of all agents, in the order of the configuration.
 // fronts are those of the agents that a caller may reach.
 func (g *Gateway) fronts(c caller.Caller) []*agents.Front {
 	g.mu.RLock()
