@@ -99,8 +99,13 @@ func (h *host) adopt(ctx context.Context) error {
 // adoptOne takes over the first of a service's instances that can be used.
 func (h *host) adoptOne(ctx context.Context, ref config.Ref, candidates []registry.Record) {
 	service, _ := h.conf.Service(ref)
+	spec, err := h.spec(service)
+	if err != nil {
+		h.log.Warn("what an earlier host left running cannot be taken over", "service", ref, "reason", err)
+		return
+	}
 	for _, record := range candidates {
-		instance, err := h.launcher.Adopt(ctx, record, h.spec(service))
+		instance, err := h.launcher.Adopt(ctx, record, spec)
 		if err == nil {
 			h.adopted.put(ref, instance)
 			h.news.adopted(ref, instance)

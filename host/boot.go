@@ -146,7 +146,11 @@ func (h *host) start(ctx context.Context, service config.Service) (supervise.Ins
 		}
 	}
 	h.limits.warn(service, h.log)
-	instance, err := h.launcher.Launch(ctx, h.spec(service))
+	spec, err := h.spec(service)
+	if err != nil {
+		return nil, err
+	}
+	instance, err := h.launcher.Launch(ctx, spec)
 	switch {
 	case instance == nil:
 		return nil, err // not a nil *Instance in an interface
@@ -157,12 +161,10 @@ func (h *host) start(ctx context.Context, service config.Service) (supervise.Ins
 }
 
 // spec says how a service is launched.
-func (h *host) spec(service config.Service) launch.Spec {
-	return launch.Spec{
+func (h *host) spec(service config.Service) (launch.Spec, error) {
+	spec := launch.Spec{
 		Kind:          marker.Kind(service.Kind),
 		Name:          service.Name,
-		Path:          service.Path,
-		Args:          service.Command,
 		Dir:           service.Dir,
 		Env:           launch.Environment(hostEnvironment(service), service.Inherit, service.Env),
 		Port:          service.Port,
@@ -173,18 +175,35 @@ func (h *host) spec(service config.Service) launch.Spec {
 		Settings:      service.Settings(),
 		Configuration: service,
 	}
+	err := program(service, &spec)
+	return spec, err
 }
 
 // introduced returns an instance once clients can use it, and ends one that
 // they cannot.
 func (h *host) introduced(ctx context.Context, service config.Service, instance *launch.Instance) (supervise.Instance, error) {
 	if err := h.introduce(ctx, service, instance); err != nil {
+		err = explainIntroduction(err, instance)
 		if _, stopErr := instance.Stop(context.WithoutCancel(ctx), service.StopGrace); stopErr != nil {
 			return instance, errors.Join(err, stopErr)
 		}
 		return nil, err
 	}
 	return instance, nil
+}
+
+// exitGrace is how long an instance has to end by itself whose session broke.
+const exitGrace = 250 * time.Millisecond
+
+// explainIntroduction adds how the instance ended, if it did: its exit status
+// says whether there is a point in trying again.
+func explainIntroduction(err error, instance *launch.Instance) error {
+	select {
+	case <-instance.Exited():
+		return errors.Join(err, instance.ExitError())
+	case <-time.After(exitGrace):
+		return err
+	}
 }
 
 // introduce has the gateway show what a new instance has, in the time that a

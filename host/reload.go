@@ -136,11 +136,15 @@ func (r *reloader) update(conf *config.Config) (supervise.Update, error) {
 	stale := make(map[string]bool)
 	for _, record := range records {
 		service, ok := conf.Service(serviceOf(record.Identity))
-		if !ok || service.Path != record.Path || record.Binary == "" {
+		if !ok || record.Binary == "" {
+			continue
+		}
+		path, err := executable(service)
+		if err != nil || path != record.Path {
 			continue
 		}
 		// An executable that cannot be read says nothing.
-		if sum, err := r.launcher.Binaries.SHA256(service.Path); err == nil && sum != record.Binary {
+		if sum, err := r.launcher.Binaries.SHA256(path); err == nil && sum != record.Binary {
 			stale[record.Identity.Instance] = true
 		}
 	}

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -100,13 +101,29 @@ func (e environment) file(name string) string {
 // kernel shows of the environment is the block of the exec, which unsetting
 // does not change on Linux.)
 func forget() {
-	for _, name := range []string{cookieKey, EnvLifeline, EnvOrphanTTL, EnvInstanceDir} {
-		_ = os.Unsetenv(name)
-	}
 	for _, entry := range os.Environ() {
-		name, _, _ := strings.Cut(entry, "=")
-		if strings.HasPrefix(name, "PLUGIN_") {
+		if name, _, _ := strings.Cut(entry, "="); own(name) {
 			_ = os.Unsetenv(name)
 		}
+	}
+}
+
+// ChildEnvironment is the environment for a process that the plugin starts,
+// also before Serve: without what is meant for the plugin alone, and with the
+// marker, by which the host finds the process.
+func ChildEnvironment() []string {
+	return slices.DeleteFunc(os.Environ(), func(entry string) bool {
+		name, _, _ := strings.Cut(entry, "=")
+		return own(name)
+	})
+}
+
+// own reports whether a variable is meant for the plugin's own process alone.
+func own(name string) bool {
+	switch name {
+	case cookieKey, EnvLifeline, EnvOrphanTTL, EnvInstanceDir:
+		return true
+	default:
+		return strings.HasPrefix(name, "PLUGIN_")
 	}
 }

@@ -79,12 +79,17 @@ func (s *pluginServer) Configure(_ context.Context, request *plughostv1.Configur
 	return response, nil
 }
 
-func (s *pluginServer) Health(context.Context, *plughostv1.HealthRequest) (*plughostv1.HealthResponse, error) {
+func (s *pluginServer) Health(ctx context.Context, _ *plughostv1.HealthRequest) (*plughostv1.HealthResponse, error) {
 	if s.plugin.Work.Draining() {
 		return &plughostv1.HealthResponse{
 			Status: plughostv1.HealthResponse_STATUS_DRAINING,
 			Reason: "the plugin is finishing what it has begun",
 		}, nil
+	}
+	if s.plugin.Backend != nil {
+		if err := s.plugin.Backend.Health(ctx); err != nil {
+			return &plughostv1.HealthResponse{Status: plughostv1.HealthResponse_STATUS_NOT_SERVING, Reason: err.Error()}, nil
+		}
 	}
 	return &plughostv1.HealthResponse{Status: plughostv1.HealthResponse_STATUS_SERVING}, nil
 }
@@ -96,6 +101,11 @@ func (s *pluginServer) Drain(ctx context.Context, _ *plughostv1.DrainRequest) (*
 		return nil, status.Error(codes.DeadlineExceeded, "work is still in flight")
 	case err != nil:
 		return nil, status.FromContextError(err).Err()
+	}
+	if s.plugin.Backend != nil {
+		// In the time that is left of what the host gives, and before it
+		// sends signals.
+		s.plugin.Backend.Stop(ctx)
 	}
 	return &plughostv1.DrainResponse{}, nil
 }

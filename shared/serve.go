@@ -44,21 +44,54 @@ type Plugin struct {
 	// Register adds the kind's gRPC services to the plugin's server.
 	Register func(*grpc.Server)
 	// HTTP returns the handler of the plugin's protocol over HTTP, used when
-	// the service has a port. baseURL is where it will be reached.
+	// the service has a port. baseURL is where it will be reached. A plugin
+	// without it leaves the port to its Backend.
 	HTTP func(baseURL string) (http.Handler, error)
 	// Work counts what is in flight.
 	Work *Work
 	// Config is the configuration that the plugin declares, or nil.
 	Config *pluginconfig.Config
+	// Backend is what does the plugin's work outside of its process, or nil.
+	Backend Backend
 }
+
+// Backend is what a plugin has behind it that lives as long as it does, such as
+// a process.
+type Backend interface {
+	// Start returns when the backend can work. The host is told only then that
+	// the plugin is there, so its ready timeout bounds it.
+	Start() error
+	// Health says why the backend cannot work now.
+	Health(ctx context.Context) error
+	// Stop ends the backend, whether it was started or not, by the end of ctx
+	// or shortly after. It is called once nothing is in flight or ctx, at the
+	// least, is over, and may be called again, also at the same time.
+	Stop(ctx context.Context)
+}
+
+// ExitError is a reason why a plugin ends that its exit status tells.
+type ExitError struct {
+	// Status is the exit status. 78, EX_CONFIG, keeps the host from trying
+	// again.
+	Status int
+	Err    error
+}
+
+func (e *ExitError) Error() string { return e.Err.Error() }
+func (e *ExitError) Unwrap() error { return e.Err }
 
 // Serve runs a plugin that a plughost host launched until the host ends it or
 // is gone itself. What cannot be served is written to standard error, where
-// the host logs it, and the process exits with status 1.
+// the host logs it, and the process exits with status 1, or that of an
+// *ExitError.
 func Serve(p Plugin) {
 	if err := serve(p); err != nil {
 		fmt.Fprintf(os.Stderr, "[ERROR] cannot serve the plugin: %v\n", err)
-		os.Exit(1)
+		status := 1
+		if exit := (*ExitError)(nil); errors.As(err, &exit) {
+			status = exit.Status
+		}
+		os.Exit(status)
 	}
 }
 
@@ -72,7 +105,7 @@ func serve(p Plugin) error {
 		return err
 	}
 
-	life := &life{work: p.Work}
+	life := &life{work: p.Work, backend: p.Backend}
 	var hostGone <-chan struct{}
 	if env.lifeline != 0 {
 		if hostGone, err = watchLifeline(env.lifeline); err != nil {
@@ -102,7 +135,12 @@ func serve(p Plugin) error {
 	}()
 
 	setup := newSetup(p.Config)
-	if env.port != 0 {
+	if p.Backend != nil {
+		if err := p.Backend.Start(); err != nil {
+			return err
+		}
+	}
+	if env.port != 0 && p.HTTP != nil {
 		// Before the handshake: a plugin that cannot have its port never
 		// becomes ready.
 		stop, err := serveHTTP(p, setup, env.port)
@@ -161,9 +199,10 @@ func serveHTTP(p Plugin, setup *setup, port int) (stop func(), err error) {
 
 // life ends the plugin in order, for whichever reason comes first.
 type life struct {
-	work   *Work
-	once   sync.Once
-	server atomic.Pointer[grpc.Server]
+	work    *Work
+	backend Backend // nil if there is none
+	once    sync.Once
+	server  atomic.Pointer[grpc.Server]
 }
 
 func (l *life) serving(s *grpc.Server) { l.server.Store(s) }
@@ -175,15 +214,17 @@ func (l *life) served() bool { return l.server.Load() != nil }
 func (l *life) end() {
 	l.once.Do(func() {
 		server := l.server.Load()
+		ctx, cancel := context.WithTimeout(context.Background(), drainBound)
+		defer cancel()
 		if server == nil {
+			l.stopBackend(ctx)
 			// Nothing was promised yet, and the host removes the instance's
 			// directory.
 			os.Exit(1)
 		}
-		ctx, cancel := context.WithTimeout(context.Background(), drainBound)
-		defer cancel()
 		busy := !l.work.Idle()
 		_ = l.work.Drain(ctx)
+		l.stopBackend(ctx)
 		if busy {
 			// The host's own streams are for ever, so this takes the bound.
 			time.AfterFunc(flushBound, server.Stop)
@@ -191,4 +232,10 @@ func (l *life) end() {
 		}
 		server.Stop()
 	})
+}
+
+func (l *life) stopBackend(ctx context.Context) {
+	if l.backend != nil {
+		l.backend.Stop(ctx)
+	}
 }

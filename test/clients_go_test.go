@@ -16,9 +16,15 @@ import (
 // connectMCP opens a session with the official Go client.
 func connectMCP(t *testing.T, url string) *mcp.ClientSession {
 	t.Helper()
+	return connectAs(t, url, nil)
+}
+
+// connectAs is connectMCP for a client that can more.
+func connectAs(t *testing.T, url string, options *mcp.ClientOptions) *mcp.ClientSession {
+	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), patience)
 	defer cancel()
-	client := mcp.NewClient(&mcp.Implementation{Name: "test", Version: "1"}, nil)
+	client := mcp.NewClient(&mcp.Implementation{Name: "test", Version: "1"}, options)
 	session, err := client.Connect(ctx, &mcp.StreamableClientTransport{Endpoint: url}, nil)
 	if err != nil {
 		t.Fatalf("cannot connect to %s: %v", url, err)

@@ -15,6 +15,7 @@ import (
 	"github.com/hashicorp/go-plugin"
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 
+	"github.com/plughost/plughost/shared"
 	"github.com/plughost/plughost/shared/mcpplugin"
 )
 
@@ -44,6 +45,8 @@ const (
 	// envFlood: write so many lines to standard error, all at once, each
 	// second.
 	envFlood = "FAULT_FLOOD"
+	// envListen: listen on the service's port, beside all else.
+	envListen = "FAULT_LISTEN"
 	// envStubborn: live on when asked to end, by whatever but SIGKILL.
 	envStubborn = "FAULT_STUBBORN"
 )
@@ -104,6 +107,11 @@ func misbehave() error {
 			return err
 		}
 	}
+	if os.Getenv(envListen) != "" {
+		if err := listen(); err != nil {
+			return err
+		}
+	}
 	if delay := os.Getenv(envDelay); delay != "" {
 		d, err := time.ParseDuration(delay)
 		if err != nil {
@@ -121,6 +129,24 @@ func misbehave() error {
 		}
 		go flood(n)
 	}
+	return nil
+}
+
+// listen listens as long as the process lives.
+func listen() error {
+	listener, err := net.Listen("tcp", "127.0.0.1:"+os.Getenv(shared.EnvPort))
+	if err != nil {
+		return err
+	}
+	go func() {
+		for {
+			conn, err := listener.Accept()
+			if err != nil {
+				return
+			}
+			_ = conn.Close()
+		}
+	}()
 	return nil
 }
 

@@ -7,6 +7,7 @@ import (
 	"encoding/base64"
 	"errors"
 	"os"
+	"strings"
 
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 )
@@ -18,6 +19,8 @@ func addTools(server *mcp.Server) {
 	mcp.AddTool(server, &mcp.Tool{Name: "exit", Description: "Exit at once"}, exit)
 	mcp.AddTool(server, &mcp.Tool{Name: "wait", Description: "Wait to be cancelled"}, wait)
 	mcp.AddTool(server, &mcp.Tool{Name: "meta", Description: "The _meta of the call"}, meta)
+	mcp.AddTool(server, &mcp.Tool{Name: "large", Description: "Return a large result"}, large)
+	mcp.AddTool(server, &mcp.Tool{Name: "ask", Description: "Ask the client's user"}, ask)
 }
 
 type pidOutput struct {
@@ -93,4 +96,28 @@ func wait(ctx context.Context, req *mcp.CallToolRequest, in waitInput) (*mcp.Cal
 
 func meta(_ context.Context, req *mcp.CallToolRequest, _ nothing) (*mcp.CallToolResult, map[string]any, error) {
 	return nil, req.Params.Meta, nil
+}
+
+type largeInput struct {
+	Bytes int `json:"bytes"`
+}
+
+func large(_ context.Context, _ *mcp.CallToolRequest, in largeInput) (*mcp.CallToolResult, any, error) {
+	return &mcp.CallToolResult{Content: []mcp.Content{&mcp.TextContent{Text: strings.Repeat("0123456789abcdef", in.Bytes/16)}}}, nil, nil
+}
+
+type askInput struct {
+	Message string `json:"message"`
+}
+
+type askOutput struct {
+	Action string `json:"action"`
+}
+
+func ask(ctx context.Context, req *mcp.CallToolRequest, in askInput) (*mcp.CallToolResult, askOutput, error) {
+	answer, err := req.Session.Elicit(ctx, &mcp.ElicitParams{Message: in.Message, RequestedSchema: map[string]any{"type": "object", "properties": map[string]any{}}})
+	if err != nil {
+		return nil, askOutput{}, err
+	}
+	return nil, askOutput{answer.Action}, nil
 }

@@ -732,6 +732,31 @@ var badCases = []struct {
 		`@ limits {|  cpu=1| }|}`,
 		[]finding{at("4,3-6", `Did you mean "cpus"?`)},
 	},
+	{
+		"exec beside command",
+		`@ exec=["sh"]|}`,
+		[]finding{at("3,2-6", "command is here already", "2,2-9")},
+	},
+	{
+		"exec of an agent",
+		`service "agent" "a" {| exec=["sh"]|}`,
+		[]finding{at("2,2-6", `An agent needs "command"`)},
+	},
+	{
+		"program of exec that is not there",
+		`service "mcp" "a" {| exec=["no-such-program-7f3"]|}`,
+		[]finding{at("2,8-29", "exec:", "looked for in the directories of PATH")},
+	},
+	{
+		"sessions of a plugin",
+		`@ sessions="isolated"|}`,
+		[]finding{at("3,2-10", `it cannot be beside "command"`)},
+	},
+	{
+		"sessions and a checksum of a server that is no plugin",
+		`service "mcp" "a" {| exec=["sh"]| sessions="private"| checksum="sha256:` + strings.Repeat("0123456789abcdef", 4) + `"|}`,
+		[]finding{at("3,11-20", "sessions", "isolated"), at("4,2-10", `it cannot be beside "exec"`)},
+	},
 }
 
 func TestBadInputIsReportedAtTheFault(t *testing.T) {

@@ -63,46 +63,51 @@ func (d *decoder) directory(attrs hcl.Attributes, name string) val[string] {
 	return p
 }
 
-// command reads the argument vector, and finds the executable.
-func (d *decoder) command(content *hcl.BodyContent, misspelt bool) (argv []string, path string) {
-	const want = "one element per argument"
-	list, set, ok := d.strings(content.Attributes, "command", want)
-	if !set {
-		rng := content.MissingItemRange
-		switch attr := content.Attributes["command"]; {
-		case attr != nil && ok:
-			d.diags.errorf(attr.Expr.Range(), "A list is wanted", "command: it is null; a list is wanted, %s.", want)
-		case attr == nil && !misspelt:
-			d.diags.errorf(rng, "Missing command", `A service needs the argument "command": a list of strings, %s.`, want)
-		}
-		return nil, ""
-	}
-	for _, item := range list {
+// argumentsWanted says what the elements of an argument vector are.
+const argumentsWanted = "one element per argument"
+
+// arguments is an argument vector as it was read from an attribute.
+type arguments struct {
+	name   string
+	attr   *hcl.Attribute
+	list   []val[string]
+	ok     bool // no element was faulty
+	absent bool // there is none, or it is null
+}
+
+func (d *decoder) arguments(attrs hcl.Attributes, name string) arguments {
+	list, set, ok := d.strings(attrs, name, argumentsWanted)
+	return arguments{name: name, attr: attrs[name], list: list, ok: ok, absent: !set && ok}
+}
+
+// command returns an argument vector, and finds the executable.
+func (d *decoder) command(given arguments) (argv []string, path string) {
+	for _, item := range given.list {
 		argv = append(argv, item.V)
 	}
-	if ok && len(list) == 0 {
-		d.diags.errorf(content.Attributes["command"].Expr.Range(), "Empty command", "command: the first element names the program; there is none.")
+	if given.ok && len(argv) == 0 {
+		d.diags.errorf(given.attr.Expr.Range(), "Empty command", "%s: the first element names the program; there is none.", given.name)
 		return nil, ""
 	}
 	// After a faulty element the first one in the list need not be the program.
-	if ok {
-		path = d.executable(list[0])
+	if given.ok {
+		path = d.executable(given.list[0], given.name)
 	}
 	return argv, path
 }
 
 // executable returns the absolute path of a program: looked up on PATH if it is
 // a bare name, else relative to the directory of the file.
-func (d *decoder) executable(program val[string]) string {
+func (d *decoder) executable(program val[string], attr string) string {
 	name := program.V
 	if name == "" {
-		d.diags.errorf(program.Range, "Empty command", "command: the first element names the program; it is empty.")
+		d.diags.errorf(program.Range, "Empty command", "%s: the first element names the program; it is empty.", attr)
 		return ""
 	}
 	if !isPath(name) {
-		return d.onPath(program)
+		return d.onPath(program, attr)
 	}
-	path, ok := d.absolute(name, program.Range, "command")
+	path, ok := d.absolute(name, program.Range, attr)
 	if !ok {
 		return ""
 	}
@@ -113,13 +118,13 @@ func (d *decoder) executable(program val[string]) string {
 		}
 	}
 	if problem := notExecutable(path); problem != "" {
-		d.diags.errorf(program.Range, "Program not found", "command: looked for %s: %s.", quote(path), problem)
+		d.diags.errorf(program.Range, "Program not found", "%s: looked for %s: %s.", attr, quote(path), problem)
 		return ""
 	}
 	return path
 }
 
-func (d *decoder) onPath(program val[string]) string {
+func (d *decoder) onPath(program val[string], attr string) string {
 	name := program.V
 	path, err := exec.LookPath(name)
 	if err == nil {
@@ -128,13 +133,13 @@ func (d *decoder) onPath(program val[string]) string {
 	switch {
 	case err == nil:
 		if problem := notExecutable(path); problem != "" {
-			d.diags.errorf(program.Range, "Program not found", "command: PATH leads to %s: %s.", quote(path), problem)
+			d.diags.errorf(program.Range, "Program not found", "%s: PATH leads to %s: %s.", attr, quote(path), problem)
 			return ""
 		}
 		return path
 	case errors.Is(err, exec.ErrDot):
 		d.diags.errorf(program.Range, "Program not found",
-			"command: PATH leads to %s in the current directory, which is not trusted. Write a path.", quote(name))
+			"%s: PATH leads to %s in the current directory, which is not trusted. Write a path.", attr, quote(name))
 		return ""
 	}
 	hint := "Install it, or write its path."
@@ -143,7 +148,7 @@ func (d *decoder) onPath(program val[string]) string {
 	} else if strings.ContainsAny(name, " \t") {
 		hint = "Each argument is an element of its own: a space does not separate them."
 	}
-	d.diags.errorf(program.Range, "Program not found", "command: %s was looked for in the directories of PATH, and not found. %s", quote(name), hint)
+	d.diags.errorf(program.Range, "Program not found", "%s: %s was looked for in the directories of PATH, and not found. %s", attr, quote(name), hint)
 	return ""
 }
 

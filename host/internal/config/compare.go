@@ -7,8 +7,8 @@ import (
 )
 
 // Difference says in which attributes two declarations of a service differ, by
-// the names that they have in a file, such as restart.policy. Of variables only
-// the names are told, as in env.TOKEN, never the values.
+// the names that they have in a file, such as restart.policy. Of variables and
+// headers only the names are told, as in env.TOKEN, never the values.
 type Difference struct {
 	// Replaces are the attributes that an instance was made from: another value
 	// needs another instance.
@@ -67,8 +67,16 @@ const (
 // new process?
 var serviceAttributes = []attribute[Service]{
 	{"command", replaces, func(a, b Service) []string {
-		return whether(a.Path != b.Path || !slices.Equal(a.Command, b.Command))
+		moved := a.Path != b.Path && a.Exec == nil && b.Exec == nil
+		return whether(moved || !slices.Equal(a.Command, b.Command))
 	}},
+	{"exec", replaces, func(a, b Service) []string {
+		moved := a.Path != b.Path && a.Exec != nil && b.Exec != nil
+		return whether(moved || !slices.Equal(a.Exec, b.Exec))
+	}},
+	value("sessions", replaces, func(s Service) string { return s.Sessions }),
+	value("url", replaces, func(s Service) string { return s.URL }),
+	{"headers", replaces, func(a, b Service) []string { return names(a.Headers, b.Headers) }},
 	value("dir", replaces, func(s Service) string { return s.Dir }),
 	{"env", replaces, func(a, b Service) []string { return names(a.Env, b.Env) }},
 	{"inherit", replaces, func(a, b Service) []string { return whether(!slices.Equal(set(a.Inherit), set(b.Inherit))) }},

@@ -93,9 +93,25 @@ type Service struct {
 	// what to execute.
 	Command []string
 
-	// Path is the absolute path of the executable. Symbolic links in it are
-	// kept, since some programs ask by which name they were called.
+	// Exec is the argument vector of an MCP server that is no plugin: it speaks
+	// on standard input and output. A service has one of Command, Exec and URL.
+	Exec []string
+
+	// Path is the absolute path of the executable that Command or Exec names.
+	// Symbolic links in it are kept, since some programs ask by which name they
+	// were called.
 	Path string
+
+	// Sessions says whom a server of Exec serves: SessionsShared or
+	// SessionsIsolated; empty without Exec. Default SessionsShared.
+	Sessions string
+
+	// URL is of a remote MCP server, which speaks Streamable HTTP.
+	URL string
+
+	// Headers go with every request to URL, under their canonical names. They
+	// may be secret.
+	Headers map[string]string
 
 	// Dir is the absolute path of the working directory. Default: the
 	// directory of the file that declares the service.
@@ -167,12 +183,13 @@ type Service struct {
 func (s Service) Ref() Ref { return Ref{Kind: s.Kind, Name: s.Name} }
 
 // Hash returns a digest of all that a running instance was made from: kind,
-// name, command, executable path, directory, variables, inherited names, port,
-// what it does when the host ends, what it is held to and its own
-// configuration. Two configurations whose service has the same hash need no new
-// instance. What the host can change while the instance runs (dependencies,
-// time limits, restart policy, tools) is not part of it, nor are the position in
-// the file, the order of variables or the content of the executable.
+// name, command or what is served in its place, executable path, directory,
+// variables, inherited names, port, what it does when the host ends, what it is
+// held to and its own configuration. Two configurations whose service has the
+// same hash need no new instance. What the host can change while the instance
+// runs (dependencies, time limits, restart policy, tools) is not part of it, nor
+// are the position in the file, the order of variables or the content of the
+// executable.
 func (s Service) Hash() string {
 	h := sha256.New()
 	text := func(v string) {
@@ -206,6 +223,9 @@ func (s Service) Hash() string {
 		text(name)
 	}
 	number(s.Port)
+	for _, word := range s.bridgeText() {
+		text(word)
+	}
 	text(s.OnHostExit)
 	number(int(s.OrphanTTL))
 	for _, word := range s.confinementText() {

@@ -118,10 +118,14 @@ func TestEveryArgumentIsDescribed(t *testing.T) {
 // have for the rest of it to be right.
 var needed = map[string]map[string]string{
 	"service":            {"command": `["sh"]`},
+	"service.sessions":   {"exec": `["sh"]`},
 	"service.orphan_ttl": {"on_host_exit": `"keep"`},
 	"host.gateway.token": {"value": `"0123456789abcdef0123456789abcdef"`},
 	"host.gateway.tls":   {"certificate": `"cert.pem"`, "key": `"key.pem"`},
 }
+
+// noPlugins are arguments of services that have no command.
+var noPlugins = []string{"exec", "sessions"}
 
 // configurationOf is one in which an argument of the host or of a service has a
 // value.
@@ -135,7 +139,7 @@ func configurationOf(path []Block, a Attribute, value string) string {
 	}
 	for i, b := range slices.Backward(path) {
 		for argument, value := range needed[attributeName(path[:i], Attribute{Name: b.Type})] {
-			if last := i == len(path)-1; !last || argument != a.Name {
+			if last := i == len(path)-1; !last || argument != a.Name && !slices.Contains(noPlugins, a.Name) {
 				text += fmt.Sprintf("%s = %s\n", argument, value)
 			}
 		}
@@ -180,6 +184,12 @@ func TestExamplesAreAccepted(t *testing.T) {
 	if err := os.Chmod(filepath.Join("bin", "mcp-example"), 0o755); err != nil {
 		t.Fatal(err)
 	}
+	executable(t, "path/npx")
+	dir, err := os.Getwd()
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Setenv("PATH", filepath.Join(dir, "path")+string(os.PathListSeparator)+os.Getenv("PATH"))
 	// These depend on the accounts of the system, on who runs the test, and on
 	// files that are not there.
 	system := []string{

@@ -40,8 +40,16 @@ var serviceSchema = Block{
 	Doc: "A plugin that the host runs: an MCP server, of the kind `mcp`, or an A2A agent, of the kind `agent`.",
 	Attributes: []Attribute{
 		{
-			Name: "command", Type: TypeStrings, Required: true, Example: `["bin/mcp-example"]`,
+			Name: "command", Type: TypeStrings, DefaultDoc: "required, or `exec` or `url`", Example: `["bin/mcp-example"]`,
 			Doc: "the plugin and its arguments, one element each; no shell is involved. A name without a slash is looked up on the host's `PATH`",
+		},
+		{
+			Name: "exec", Type: TypeStrings, DefaultDoc: "none", Example: `["npx", "-y", "@modelcontextprotocol/server-everything"]`,
+			Doc: "in the place of `command`: any MCP server that speaks on standard input and output, and its arguments; see [below](#servers-that-are-no-plugins)",
+		},
+		{
+			Name: "sessions", Type: TypeString, Default: `"shared"`, Values: []string{SessionsShared, SessionsIsolated},
+			Doc: "with `exec`: one process serves all clients, or each session has one of its own",
 		},
 		{Name: "dir", Type: TypePath, DefaultDoc: "the file's directory", Example: `"/"`, Doc: "working directory"},
 		{Name: "env", Type: TypeMap, DefaultDoc: "none", Example: `{ LOG = "debug" }`, Doc: "variables to set"},
@@ -149,10 +157,11 @@ func (d *decoder) service(block *hcl.Block) *serviceDecl {
 
 	content, _ := d.content(block.Body, serviceSchema)
 	attrs := content.Attributes
-	s.Command, s.Path = d.command(content, d.misspelt(block.Body, serviceSchema, "command"))
+	d.program(s, block, content)
 	s.Dir = d.directory(attrs, "dir").V
 	s.Env = d.variables(attrs)
 	s.Inherit = d.inherited(attrs)
+	d.interpreter(s, attrs)
 	s.port = d.whole(attrs, "port", 0, 1, 65535)
 	s.Port = s.port.V
 	s.dependsOn = d.references(attrs, "depends_on")

@@ -1,6 +1,7 @@
 package config
 
 import (
+	"fmt"
 	"os"
 	"path/filepath"
 	"reflect"
@@ -115,6 +116,26 @@ service "mcp" "absolute" { command = [`+quote(filepath.Join(root, "bin", "tool-7
 	write(t, "services.hcl", `service "mcp" "a" { command = ["tool-7f3"] }`)
 	_, diags = Load("services.hcl")
 	wantFindings(t, diags, at("1,32-42", "not trusted"))
+}
+
+func TestScriptsThatLookForTheirInterpreter(t *testing.T) {
+	if runtime.GOOS == "windows" {
+		t.Skip("scripts have no first line there")
+	}
+	const text = `service "mcp" "a" {| exec=["./tool"]|%s|}`
+	for body, want := range map[string][]finding{
+		"":                   {warns("2,7-17", "PATH", `inherit = ["PATH", "HOME"]`)},
+		` inherit=["HOME"]`:  {warns("2,7-17", "PATH")},
+		` inherit=["PATH"]`:  nil,
+		` env={PATH="/opt"}`: nil,
+	} {
+		t.Chdir(t.TempDir())
+		executable(t, "tool")
+		write(t, "tool", "#!/usr/bin/env node\n")
+		write(t, "services.hcl", written(fmt.Sprintf(text, body)))
+		_, diags := Load("services.hcl")
+		wantFindings(t, diags, want...)
+	}
 }
 
 func TestSpecialFilesAreNoPrograms(t *testing.T) {

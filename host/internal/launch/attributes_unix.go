@@ -6,6 +6,6 @@ import "syscall"
 
 // attributes puts the child into a process group of its own. These systems
 // have no death signal; the lifeline does its work.
-func attributes(bool) *syscall.SysProcAttr {
+func attributes(hostDeath) *syscall.SysProcAttr {
 	return &syscall.SysProcAttr{Setpgid: true}
 }

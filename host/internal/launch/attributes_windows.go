@@ -15,9 +15,9 @@ import (
 //
 // A child that is to die with the host is in the host's job from its first
 // moment on. Any other one is created outside of it.
-func attributes(dieWithHost bool) *syscall.SysProcAttr {
+func attributes(death hostDeath) *syscall.SysProcAttr {
 	attr := &syscall.SysProcAttr{CreationFlags: windows.CREATE_NEW_PROCESS_GROUP, HideWindow: true}
-	joined := dieWithHost && hostJob.join() == nil
+	joined := death != deathSpares && hostJob.join() == nil
 	if !joined && hostJob.joined() {
 		attr.CreationFlags |= windows.CREATE_BREAKAWAY_FROM_JOB
 	}

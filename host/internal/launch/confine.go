@@ -40,8 +40,8 @@ func (s Spec) verify() (*image, error) {
 
 // makeDir makes the instance's directory with all that the plugin needs in it,
 // and gives it to the account.
-func (i *Instance) makeDir(a *account.Account) (err error) {
-	l := i.launcher
+func (i *Instance) makeDir(spec Spec) (err error) {
+	l, a := i.launcher, spec.Confinement.Account
 	if a == nil {
 		i.dir, err = l.Installation.MakeInstanceDir(i.ID())
 	} else {
@@ -50,7 +50,7 @@ func (i *Instance) makeDir(a *account.Account) (err error) {
 	if err != nil {
 		return err
 	}
-	if err := l.Keys.WriteInstanceFiles(i.dir, i.ID()); err != nil {
+	if err := errors.Join(l.Keys.WriteInstanceFiles(i.dir, i.ID()), i.writeFiles(spec.Files)); err != nil {
 		return errors.Join(err, os.RemoveAll(i.dir))
 	}
 	if a == nil {
@@ -63,6 +63,15 @@ func (i *Instance) makeDir(a *account.Account) (err error) {
 	}
 	if err != nil {
 		return errors.Join(err, os.RemoveAll(i.dir))
+	}
+	return nil
+}
+
+func (i *Instance) writeFiles(files map[string][]byte) error {
+	for name, content := range files {
+		if err := os.WriteFile(filepath.Join(i.dir, name), content, 0o600); err != nil {
+			return fmt.Errorf("cannot hand the plugin its files: %w", err)
+		}
 	}
 	return nil
 }

@@ -1,4 +1,11 @@
 package launch
 
+import "syscall"
+
 // Attributes is attributes, for tests.
-var Attributes = attributes
+func Attributes(dieWithHost bool) *syscall.SysProcAttr {
+	if dieWithHost {
+		return attributes(deathKills)
+	}
+	return attributes(deathSpares)
+}

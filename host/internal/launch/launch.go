@@ -47,6 +47,11 @@ type Spec struct {
 	Dir string
 	// Env is the environment, as Environment makes it.
 	Env []string
+	// Files are put into the instance's directory with mode 0600, by name.
+	Files map[string][]byte
+	// EndsOthers says that the plugin has processes of its own to end when the
+	// host is gone: it is asked to end then, and not killed.
+	EndsOthers bool `json:"-"`
 	// Port is the TCP port that the plugin serves on, or 0.
 	Port int
 	// ReadyTimeout bounds the time from the spawn to the plugin's answer to
@@ -162,7 +167,7 @@ func (l *Launcher) prepare(spec Spec) (*Instance, error) {
 	}
 	// One that may be executed and not read has no digest.
 	inst.record.Binary, _ = l.Binaries.SHA256(spec.Path)
-	if err := inst.makeDir(spec.Confinement.Account); err != nil {
+	if err := inst.makeDir(spec); err != nil {
 		return nil, err
 	}
 	if err := inst.makeGroup(spec.Confinement); err != nil {
@@ -348,7 +353,12 @@ func (i *Instance) setUpRunner(spec Spec, pluginEnv []string) {
 	r.spawner = i.launcher.Spawner
 	r.cmd = &exec.Cmd{Path: spec.Path, Args: spec.Args, Dir: spec.Dir, Env: env}
 	r.withLifeline = !i.launcher.OutliveHost
-	r.dieWithHost = r.withLifeline && spec.OrphanTTL == 0
+	if r.withLifeline && spec.OrphanTTL == 0 {
+		r.hostDeath = deathKills
+		if spec.EndsOthers {
+			r.hostDeath = deathAsks
+		}
+	}
 	r.confinement, r.group = spec.Confinement, i.group
 	r.instanceDir = i.dir
 	r.output = i.output(spec.Output)

@@ -39,7 +39,7 @@ type runner struct {
 	spawner      *Spawner
 	cmd          *exec.Cmd
 	withLifeline bool
-	dieWithHost  bool // by the system's means, whatever the plugin does
+	hostDeath    hostDeath
 	confinement  Confinement
 	image        *image        // what is executed in place of cmd.Path, or nil
 	group        *cgroup.Group // what it is started in, or nil
@@ -62,6 +62,15 @@ type runner struct {
 	drained chan struct{} // closed once its pipes are at their end
 	waitErr error         // what reaping said; set before exited is closed
 }
+
+// hostDeath is what the system's own means do to a plugin when the host dies.
+type hostDeath int
+
+const (
+	deathSpares hostDeath = iota
+	deathKills            // whatever the plugin does
+	deathAsks             // as a stop does
+)
 
 func newRunner() *runner {
 	r := &runner{exited: make(chan struct{}), drained: make(chan struct{})}
@@ -86,7 +95,7 @@ func (r *runner) Start(ctx context.Context) error {
 	if r.withLifeline {
 		r.cmd.ExtraFiles = []*os.File{files.lifelineR}
 	}
-	r.cmd.SysProcAttr = attributes(r.dieWithHost)
+	r.cmd.SysProcAttr = attributes(r.hostDeath)
 	if err := r.spawn(); err != nil {
 		files.closeHostEnds()
 		// The kernel's error is the same for a missing directory, and os/exec

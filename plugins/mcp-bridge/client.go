@@ -1,0 +1,148 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"sync"
+
+	"github.com/plughost/plughost/shared"
+	plughostv1 "github.com/plughost/plughost/shared/proto/plughost/v1"
+)
+
+// codeUnavailable is the JSON-RPC error of a request that cannot be taken, in
+// the range left to implementations.
+const codeUnavailable = -32000
+
+// Bounds of what waits for a client that does not read. A single message may be
+// larger.
+const (
+	maxWaiting      = 4096
+	maxWaitingBytes = 64 << 20
+)
+
+var (
+	errSlow     = errors.New("the client does not read what it is sent")
+	errEnding   = errors.New("the server is shutting down")
+	errIDInUse  = errors.New("the id is that of another request in flight")
+	errNoClient = errors.New("the session has ended")
+)
+
+// client is the client of one session: what waits to be sent to it, and which
+// of its requests are in flight. Nobody waits for a client.
+type client struct {
+	work *shared.Work
+	end  context.CancelCauseFunc // ends the session
+
+	mu     sync.Mutex
+	queue  []*plughostv1.Frame
+	size   int
+	filled chan struct{}     // holds one if there may be something
+	open   map[string]func() // ends the work of a request, by its id; nil once closed
+}
+
+func newClient(work *shared.Work, end context.CancelCauseFunc) *client {
+	return &client{work: work, end: end, filled: make(chan struct{}, 1), open: make(map[string]func())}
+}
+
+// begin takes note of a request, or says why it is refused.
+func (c *client) begin(id []byte) error {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.open == nil {
+		return errNoClient
+	}
+	if _, used := c.open[string(id)]; used {
+		return errIDInUse
+	}
+	end, ok := c.work.Begin()
+	if !ok {
+		return errEnding
+	}
+	c.open[string(id)] = end
+	return nil
+}
+
+// done says that a request is not in flight any more.
+func (c *client) done(id []byte) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if end, ok := c.open[string(id)]; ok {
+		end()
+		delete(c.open, string(id))
+	}
+}
+
+// close says that nothing is in flight any more.
+func (c *client) close() {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	for _, end := range c.open {
+		end()
+	}
+	c.open = nil
+}
+
+// put has a message sent, after those before it. It keeps the bytes.
+func (c *client) put(message []byte) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if len(c.queue) >= maxWaiting || len(c.queue) > 0 && c.size+len(message) > maxWaitingBytes {
+		c.end(errSlow)
+		return
+	}
+	c.queue, c.size = append(c.queue, &plughostv1.Frame{Message: message}), c.size+len(message)
+	select {
+	case c.filled <- struct{}{}:
+	default:
+	}
+}
+
+// answer has the answer to a request sent. The request counts as in flight
+// until the answer is on its way.
+func (c *client) answer(id, message []byte) {
+	c.put(message)
+	c.done(id)
+}
+
+// fail answers a request that was not begun, or cannot be answered otherwise.
+func (c *client) fail(id []byte, code int, reason string) { c.put(failure(id, code, reason)) }
+
+// failure is the answer of a request that failed.
+func failure(id []byte, code int, reason string) []byte {
+	text, err := json.Marshal(reason)
+	if err != nil { // of a string: there is none
+		text = []byte(`"internal error"`)
+	}
+	return fmt.Appendf(nil, `{"jsonrpc":"2.0","id":%s,"error":{"code":%d,"message":%s}}`, id, code, text)
+}
+
+// success is the answer of a request with a result, which is JSON.
+func success(id, result []byte) []byte {
+	return fmt.Appendf(nil, `{"jsonrpc":"2.0","id":%s,"result":%s}`, id, result)
+}
+
+// run sends until ctx ends or the client is gone.
+func (c *client) run(ctx context.Context, send func(*plughostv1.Frame) error) error {
+	for {
+		select {
+		case <-c.filled:
+		case <-ctx.Done():
+			return context.Cause(ctx)
+		}
+		for _, frame := range c.take() {
+			if err := send(frame); err != nil {
+				return err
+			}
+		}
+	}
+}
+
+func (c *client) take() []*plughostv1.Frame {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	queue := c.queue
+	c.queue, c.size = nil, 0
+	return queue
+}

@@ -1,0 +1,140 @@
+package main
+
+import (
+	"fmt"
+	"strconv"
+
+	"github.com/plughost/plughost/shared/wire"
+)
+
+func (s *member) hasRoots() bool       { return s.can.Roots != nil }
+func (s *member) hasSampling() bool    { return s.can.Sampling != nil }
+func (s *member) hasElicitation() bool { return s.can.Elicitation != nil }
+
+// abilities are what a client must have to be sent a request.
+var abilities = map[string]func(*member) bool{
+	"roots/list":             (*member).hasRoots,
+	"sampling/createMessage": (*member).hasSampling,
+	"elicitation/create":     (*member).hasElicitation,
+}
+
+// question takes a request of the server. The server knows of one client only,
+// so it goes to the one whose call is in flight, and to nobody if that may be
+// one of several.
+func (m *mux) question(message wire.Message) {
+	id := message.Bytes(message.ID)
+	method := string(message.Method)
+	if method == "ping" {
+		m.tell(success(id, []byte("{}")))
+		return
+	}
+	able, known := abilities[method]
+	if !known {
+		able = func(*member) bool { return true }
+	}
+	callers := m.callers()
+	var candidates []*member
+	for s := range callers {
+		if able(s) {
+			candidates = append(candidates, s)
+		}
+	}
+	switch {
+	case len(candidates) == 1:
+		m.ask(candidates[0], message)
+	case len(candidates) > 1:
+		m.tell(failure(id, codeUnavailable, fmt.Sprintf(
+			`%s: %d clients have calls in flight, and nothing says which of them it is for; with sessions = "isolated" each has a server of its own`, method, len(candidates))))
+	case len(callers) > 0:
+		m.tell(failure(id, wire.CodeMethodNotFound, method+": the client whose call is in flight cannot do that"))
+	case m.only(able) != nil:
+		m.ask(m.only(able), message)
+	case method == "roots/list":
+		m.tell(success(id, []byte(`{"roots":[]}`)))
+	default:
+		m.tell(failure(id, codeUnavailable, method+": no client has a call in flight"))
+	}
+}
+
+// callers are the sessions with a call in flight for which the server may ask.
+func (m *mux) callers() map[*member]bool {
+	callers := make(map[*member]bool)
+	for _, c := range m.calls {
+		if c.member != nil && c.asks {
+			callers[c.member] = true
+		}
+	}
+	return callers
+}
+
+// only returns the one session whose client is able, nil if there are others.
+func (m *mux) only(able func(*member) bool) *member {
+	var found *member
+	for s := range m.members {
+		if !able(s) {
+			continue
+		}
+		if found != nil {
+			return nil
+		}
+		found = s
+	}
+	return found
+}
+
+func (m *mux) ask(s *member, message wire.Message) {
+	m.asked[string(message.Bytes(message.ID))] = s
+	s.client.put(message.Raw)
+}
+
+// notified takes a notification of the server to whom it concerns.
+func (m *mux) notified(message wire.Message) {
+	switch string(message.Method) {
+	case "notifications/progress":
+		m.progressed(message)
+	case "notifications/cancelled":
+		m.withdrawn(message)
+	case "notifications/message":
+		m.logged(message)
+	case "notifications/resources/updated":
+		m.updated(message)
+	default:
+		for s := range m.members {
+			if s.ready {
+				s.client.put(message.Raw)
+			}
+		}
+	}
+}
+
+// progressed passes progress on under the client's own token. What comes after
+// the answer, or after the client gave up, is dropped: it would be of nothing
+// that the client knows.
+func (m *mux) progressed(message wire.Message) {
+	span, err := message.ProgressToken()
+	if err != nil || !span.Found() {
+		return
+	}
+	id, err := strconv.ParseUint(string(message.Bytes(span)), 10, 64)
+	if err != nil {
+		return
+	}
+	c := m.calls[id]
+	if c == nil || c.token == nil {
+		return
+	}
+	c.member.client.put(message.Replace(nil, span, c.token))
+}
+
+// withdrawn passes on that the server does not need an answer any more.
+func (m *mux) withdrawn(message wire.Message) {
+	span, err := message.CancelledID()
+	if err != nil {
+		return
+	}
+	id := string(message.Bytes(span))
+	if s := m.asked[id]; s != nil {
+		delete(m.asked, id)
+		s.client.put(message.Raw)
+	}
+}

@@ -1,0 +1,111 @@
+//go:build unix
+
+package main
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"testing"
+	"time"
+
+	"github.com/modelcontextprotocol/go-sdk/mcp"
+)
+
+// TestMain makes the test binary the server that tests have hosted, too.
+func TestMain(m *testing.M) {
+	if len(os.Args) > 1 && os.Args[1] == "serve" {
+		if err := serve(); err != nil {
+			fmt.Fprintln(os.Stderr, err)
+			os.Exit(1)
+		}
+		return
+	}
+	os.Exit(m.Run())
+}
+
+const (
+	watched = "test://watched"
+	plain   = "test://plain"
+)
+
+// serve is a server of the official SDK on standard input and output.
+func serve() error {
+	server := mcp.NewServer(&mcp.Implementation{Name: "test", Version: "1"}, &mcp.ServerOptions{
+		SubscribeHandler:   func(context.Context, *mcp.SubscribeRequest) error { return nil },
+		UnsubscribeHandler: func(context.Context, *mcp.UnsubscribeRequest) error { return nil },
+		Capabilities:       &mcp.ServerCapabilities{Logging: &mcp.LoggingCapabilities{}},
+	})
+	for _, uri := range []string{watched, plain} {
+		server.AddResource(&mcp.Resource{Name: uri, URI: uri}, func(context.Context, *mcp.ReadResourceRequest) (*mcp.ReadResourceResult, error) {
+			return &mcp.ReadResourceResult{}, nil
+		})
+	}
+	var add func(string, func(context.Context, *mcp.ServerSession, any) (string, error))
+	add = func(name string, do func(ctx context.Context, session *mcp.ServerSession, token any) (string, error)) {
+		mcp.AddTool(server, &mcp.Tool{Name: name}, func(ctx context.Context, req *mcp.CallToolRequest, _ struct{}) (*mcp.CallToolResult, any, error) {
+			text, err := do(ctx, req.Session, req.Params.GetProgressToken())
+			if err != nil {
+				return nil, nil, err
+			}
+			return &mcp.CallToolResult{Content: []mcp.Content{&mcp.TextContent{Text: text}}}, nil, nil
+		})
+	}
+	cancelled := make(chan struct{}, 16)
+	add("pid", func(context.Context, *mcp.ServerSession, any) (string, error) { return fmt.Sprint(os.Getpid()), nil })
+	add("ask", func(ctx context.Context, session *mcp.ServerSession, _ any) (string, error) {
+		answer, err := session.Elicit(ctx, &mcp.ElicitParams{Message: "?", RequestedSchema: map[string]any{"type": "object", "properties": map[string]any{}}})
+		if err != nil {
+			return "", err
+		}
+		return answer.Action, nil
+	})
+	add("roots", func(ctx context.Context, session *mcp.ServerSession, _ any) (string, error) {
+		roots, err := session.ListRoots(ctx, nil)
+		if err != nil {
+			return "", err
+		}
+		return fmt.Sprint(len(roots.Roots)), nil
+	})
+	add("wait", func(ctx context.Context, session *mcp.ServerSession, token any) (string, error) {
+		if token != nil {
+			if err := session.NotifyProgress(ctx, &mcp.ProgressNotificationParams{ProgressToken: token, Progress: 1}); err != nil {
+				return "", err
+			}
+		}
+		select {
+		case <-ctx.Done():
+			cancelled <- struct{}{}
+		case <-time.After(time.Minute):
+		}
+		return "", ctx.Err()
+	})
+	add("cancelled", func(ctx context.Context, _ *mcp.ServerSession, _ any) (string, error) {
+		select {
+		case <-cancelled:
+		case <-ctx.Done():
+		}
+		return "", ctx.Err()
+	})
+	add("log", func(ctx context.Context, session *mcp.ServerSession, _ any) (string, error) {
+		for _, level := range []mcp.LoggingLevel{"debug", "info", "error"} {
+			if err := session.Log(ctx, &mcp.LoggingMessageParams{Level: level, Data: "d"}); err != nil {
+				return "", err
+			}
+		}
+		return "", nil
+	})
+	add("update", func(ctx context.Context, _ *mcp.ServerSession, _ any) (string, error) {
+		for _, uri := range []string{plain, watched} {
+			if err := server.ResourceUpdated(ctx, &mcp.ResourceUpdatedNotificationParams{URI: uri}); err != nil {
+				return "", err
+			}
+		}
+		return "", nil
+	})
+	add("change", func(context.Context, *mcp.ServerSession, any) (string, error) {
+		add("new", func(context.Context, *mcp.ServerSession, any) (string, error) { return "", nil })
+		return "", nil
+	})
+	return server.Run(context.Background(), &mcp.StdioTransport{})
+}

@@ -1,0 +1,229 @@
+//go:build unix
+
+package test
+
+import (
+	"encoding/base64"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+
+	"github.com/modelcontextprotocol/go-sdk/mcp"
+)
+
+// server is a service that is no plugin: the fault plugin, which without a host
+// of its own speaks MCP on standard input and output.
+func server(name, body string) string {
+	return strings.Replace(fault(name, body), "  command = ", "  exec = ", 1)
+}
+
+// servers are the processes of an instance other than the bridge, its leader.
+func servers(t *testing.T, status serviceStatus) []int {
+	t.Helper()
+	var pids []int
+	for _, p := range instanceProcesses(t, status.Instance) {
+		if p.PID != status.PID {
+			pids = append(pids, p.PID)
+		}
+	}
+	return pids
+}
+
+// TestServerOnStandardOutput has servers write what is no message before their
+// first one, start slowly, and leave others their pipes.
+func TestServerOnStandardOutput(t *testing.T) {
+	t.Parallel()
+	early := filepath.Join(t.TempDir(), "early")
+	check(t, os.WriteFile(early, []byte("Welcome to the server!\n\n{\"listening\": true}\nwithout an end\n"), 0o600))
+	h := startFaults(t, hostOptions{},
+		server("banner", fmt.Sprintf("  env = { FAULT_EARLY = %q }\n", early)),
+		server("slow", "  env = { FAULT_DELAY = \"1s\" }\n"),
+		server("held", "  env = { FAULT_GRANDCHILD = \"stubborn\" }\n"))
+	h.waitReady()
+	for _, name := range []string{"banner", "slow", "held"} {
+		h.connect(t, name)
+	}
+	logged := h.logged(t, "banner", "stderr")
+	for _, want := range []string{"Welcome to the server!", `{"listening": true}`} {
+		skipped := func(e logEntry) bool {
+			return strings.Contains(e.Message, "no message: ") && strings.HasSuffix(e.Message, want)
+		}
+		if !slices.ContainsFunc(logged, skipped) {
+			t.Errorf("that %q was skipped is not logged: %v", want, logged)
+		}
+	}
+	h.stop()
+}
+
+// TestOneServerServesAllSessions calls at once and again and again: there is
+// one process, from the first call to the last.
+func TestOneServerServesAllSessions(t *testing.T) {
+	t.Parallel()
+	h := startFaults(t, hostOptions{}, server("f", ""))
+	h.waitReady()
+	pids := servers(t, h.status()["f"])
+	if len(pids) != 1 {
+		t.Fatalf("the server runs as %v, want one process", pids)
+	}
+	var wg sync.WaitGroup
+	for range 50 {
+		wg.Go(func() {
+			session := connectMCP(t, h.base+"/mcp/f")
+			for range 10 {
+				if got := callTool[struct{ PID int }](t, session, "pid", map[string]any{}); got.PID != pids[0] {
+					t.Errorf("the call was served by pid %d, want %d", got.PID, pids[0])
+				}
+			}
+		})
+	}
+	wg.Wait()
+	if after := servers(t, h.status()["f"]); !slices.Equal(after, pids) {
+		t.Errorf("after 500 calls the server runs as %v, want %v", after, pids)
+	}
+}
+
+// TestServerWritesALot has a call write a megabyte to standard error, which
+// nobody but the bridge reads, and return five.
+func TestServerWritesALot(t *testing.T) {
+	t.Parallel()
+	h := startFaults(t, hostOptions{}, server("f", ""))
+	h.waitReady()
+	session := h.connect(t, "f")
+	line := base64.StdEncoding.EncodeToString([]byte(strings.Repeat("x", 1023) + "\n"))
+	callTool[struct{}](t, session, "write", map[string]any{"stream": "stderr", "base64": line, "times": 1024})
+	const size = 5 << 20
+	result, err := session.CallTool(t.Context(), &mcp.CallToolParams{Name: "large", Arguments: map[string]any{"bytes": size}})
+	check(t, err)
+	if text := result.Content[0].(*mcp.TextContent).Text; len(text) != size {
+		t.Errorf("the result has %d bytes, want %d", len(text), size)
+	}
+	junk := base64.StdEncoding.EncodeToString([]byte("in between\n"))
+	callTool[struct{}](t, session, "write", map[string]any{"stream": "stdout", "base64": junk, "times": 1})
+	h.connect(t, "f")
+}
+
+// TestServerDiesDuringACall: the call fails, and others go well again as soon
+// as there is a new server.
+func TestServerDiesDuringACall(t *testing.T) {
+	t.Parallel()
+	h := startFaults(t, hostOptions{}, server("f", "  restart {\n    delay = \"10ms\"\n  }\n"))
+	h.waitReady()
+	session := h.connect(t, "f")
+	before, err := session.ListTools(t.Context(), nil)
+	check(t, err)
+	old := h.status()["f"]
+	exit := callParams("exit")
+	exit.Arguments = map[string]any{"status": 3, "words": "farewell\n"}
+	if result, err := session.CallTool(t.Context(), exit); err == nil && !result.IsError {
+		t.Errorf("a call during which the server died went well: %v", result)
+	}
+	eventually(t, "there is a new server", func() bool {
+		status := h.status()["f"]
+		return status.State == "ready" && status.Instance != old.Instance
+	})
+	if status := h.status()["f"]; status.Restarts != 1 || !strings.Contains(status.LastError, "exit status 3") {
+		t.Errorf("the service is %+v, want one restart, for exit status 3", status)
+	}
+	session = h.connect(t, "f")
+	after, err := session.ListTools(t.Context(), nil)
+	check(t, err)
+	if names(after) != names(before) {
+		t.Errorf("the tools are %s, want %s as before", names(after), names(before))
+	}
+}
+
+func names(list *mcp.ListToolsResult) string {
+	var names []string
+	for _, tool := range list.Tools {
+		names = append(names, tool.Name)
+	}
+	return strings.Join(names, " ")
+}
+
+// TestServerThatCannotWorkIsNotRestarted has servers exit with EX_CONFIG.
+func TestServerThatCannotWorkIsNotRestarted(t *testing.T) {
+	t.Parallel()
+	h := startFaults(t, hostOptions{},
+		server("shared", "  env = { FAULT_EXIT = \"78\" }\n"),
+		server("isolated", "  sessions = \"isolated\"\n  env = { FAULT_EXIT = \"78\" }\n"))
+	for _, name := range []string{"shared", "isolated"} {
+		if status := h.waitState(name, "failed"); status.Restarts != 0 {
+			t.Errorf("%s was restarted: %+v", name, status)
+		}
+	}
+}
+
+// TestNothingOutlivesItsBridge ends servers that do not end with their input,
+// and have grandchildren that end by force alone, in every way.
+func TestNothingOutlivesItsBridge(t *testing.T) {
+	t.Parallel()
+	ways := []struct {
+		name string
+		end  func(t *testing.T, h *host, before serviceStatus)
+	}{
+		{"a stop", func(t *testing.T, h *host, _ serviceStatus) {
+			if _, stderr, code := plughost(t, "stop", "f", "--state-dir", h.stateDir); code != 0 {
+				t.Errorf("plughost stop ended with status %d: %s", code, stderr)
+			}
+		}},
+		{"the host's stop", func(_ *testing.T, h *host, _ serviceStatus) { h.stop() }},
+		{"the bridge's death", func(t *testing.T, h *host, before serviceStatus) {
+			killPID(t, before.PID)
+			h.waitState("f", "failed")
+		}},
+		{"the host's death", func(_ *testing.T, h *host, _ serviceStatus) { h.kill() }},
+	}
+	for _, way := range ways {
+		t.Run(way.name, func(t *testing.T) {
+			t.Parallel()
+			f := newFamily(t)
+			h := startFaults(t, hostOptions{}, server("f", fmt.Sprintf(`
+  env = { %s, FAULT_GRANDCHILD = "stubborn daemon", FAULT_STUBBORN = "1" }
+  stop {
+    grace = "1s"
+  }
+  restart {
+    policy = "never"
+  }
+`, f.env())))
+			h.waitReady()
+			processes := append(f.wait("plugin", 1), f.wait("grandchild", 1)...)
+			f.checkAlive("before", processes)
+			way.end(t, h, h.status()["f"])
+			eventually(t, "all are gone", func() bool {
+				return !slices.ContainsFunc(f.pids(), alive)
+			})
+		})
+	}
+}
+
+// TestServerIsStoppedBeforeItAnswered stops what is still starting.
+func TestServerIsStoppedBeforeItAnswered(t *testing.T) {
+	t.Parallel()
+	f := newFamily(t)
+	h := startFaults(t, hostOptions{}, server("f", fmt.Sprintf("  env = { %s, FAULT_DELAY = \"1h\", FAULT_GRANDCHILD = \"stubborn daemon\" }\n", f.env())))
+	f.wait("grandchild", 1)
+	f.checkAlive("before", f.wait("plugin", 1))
+	if _, stderr, code := plughost(t, "stop", "f", "--state-dir", h.stateDir); code != 0 {
+		t.Errorf("plughost stop ended with status %d: %s", code, stderr)
+	}
+	f.checkGone("after the stop")
+}
+
+// TestServerHasItsPortBackAfterAStop stops a server that listens, and starts it
+// again.
+func TestServerHasItsPortBackAfterAStop(t *testing.T) {
+	t.Parallel()
+	h := startFaults(t, hostOptions{}, server("f", fmt.Sprintf("  port = %d\n  env = { FAULT_LISTEN = \"1\" }\n", freePorts(t, 1)[0])))
+	h.waitReady()
+	for _, verb := range []string{"stop", "start", "restart"} {
+		if _, stderr, code := plughost(t, verb, "f", "--state-dir", h.stateDir); code != 0 {
+			t.Errorf("plughost %s ended with status %d: %s", verb, code, stderr)
+		}
+	}
+	h.connect(t, "f")
+}
