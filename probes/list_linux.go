@@ -61,35 +61,30 @@ func scanProcesses(ctx context.Context, f Filter, visit func(*Process, Found)) e
 		return err
 	}
 	defer unix.Close(proc)
-	pids, err := allPIDs(proc)
-	if err != nil {
-		return err
-	}
-	defer pids.release()
 	s := &scanner{
 		sight: sightOf(proc, f.needle()), filter: f, visit: visit,
 		examining: make(chan struct{}, maxExaminations),
 	}
-	doubtful := pids.all
+	err = overAll(proc, func(pids []int) error { return s.pass(ctx, pids) })
 	pause := firstRound
-	for round := 0; ; round++ {
-		s.empty, s.denied = nil, nil
-		err := inParts(doubtful, func(pids []int) error { return s.pass(ctx, pids) })
+	for round := 1; ; round++ {
 		s.examinations.Wait()
 		if err != nil {
 			return err
 		}
-		if round >= deniedRounds {
+		if round > deniedRounds {
 			s.denied = nil
 		}
-		doubtful = slices.Concat(s.empty, s.denied)
-		if round == emptyRounds || len(doubtful) == 0 {
+		doubtful := slices.Concat(s.empty, s.denied)
+		if round > emptyRounds || len(doubtful) == 0 {
 			return errors.Join(s.errs...)
 		}
 		if err := sleep(ctx, pause); err != nil {
 			return err
 		}
 		pause *= 2
+		s.empty, s.denied = nil, nil
+		err = s.pass(ctx, doubtful)
 	}
 }
 

@@ -78,49 +78,60 @@ func (s *socketSearch) run(ctx context.Context, hints []int) error {
 	if err := s.each(ctx, hints); err != nil || s.complete() {
 		return err
 	}
-	pids, err := allPIDs(s.proc)
+	everybody := pidLists.Get().(*pidList)
+	defer pidLists.Put(everybody)
+	marked, err := everybody.fill(ctx, s.proc)
 	if err != nil {
 		return err
 	}
-	defer pids.release()
-	others := slices.DeleteFunc(pids.all, func(pid int) bool {
-		_, seen := slices.BinarySearch(hints, pid)
-		return seen
-	})
-	marked, err := seemMarked(ctx, s.proc, others)
-	if err != nil {
+	if err := s.each(ctx, without(marked, hints)); err != nil || s.complete() {
 		return err
 	}
-	if err := s.each(ctx, marked); err != nil || s.complete() {
-		return err
-	}
-	return s.each(ctx, slices.DeleteFunc(others, func(pid int) bool { return slices.Contains(marked, pid) }))
+	slices.Sort(marked)
+	return s.each(ctx, without(without(everybody.pids, hints), marked))
 }
 
-// seemMarked returns those of the processes that seem to carry a marker. Nothing
+// without removes pids that are in another list, a sorted one.
+func without(pids, others []int) []int {
+	return slices.DeleteFunc(pids, func(pid int) bool {
+		_, found := slices.BinarySearch(others, pid)
+		return found
+	})
+}
+
+// pidList is a list whose memory is used again and again.
+type pidList struct {
+	mu   sync.Mutex
+	pids []int
+}
+
+var pidLists = sync.Pool{New: func() any { return new(pidList) }}
+
+// fill lists all processes, and returns those that seem to carry a marker. Nothing
 // but the order of a search may rest on it.
-func seemMarked(ctx context.Context, proc int, pids []int) ([]int, error) {
+func (l *pidList) fill(ctx context.Context, proc int) (marked []int, err error) {
+	l.pids = l.pids[:0]
 	sight := sightOf(proc, marker.Prefix)
-	var mu sync.Mutex
-	var marked []int
-	err := inParts(pids, func(pids []int) error {
+	err = overAll(proc, func(pids []int) error {
 		g := glancers.Get().(*glancer)
 		defer g.release()
 		g.sight = sight
-		for i, pid := range pids {
-			if i%64 == 0 && ctx.Err() != nil {
-				return context.Cause(ctx)
-			}
+		if ctx.Err() != nil {
+			return context.Cause(ctx)
+		}
+		var maybe []int
+		for _, pid := range pids {
 			seen, err := g.glance(pid)
 			if err != nil {
 				return fmt.Errorf("process %d: %w", pid, err)
 			}
 			if seen == glanceMaybe {
-				mu.Lock()
-				marked = append(marked, pid)
-				mu.Unlock()
+				maybe = append(maybe, pid)
 			}
 		}
+		l.mu.Lock()
+		defer l.mu.Unlock()
+		l.pids, marked = append(l.pids, pids...), append(marked, maybe...)
 		return nil
 	})
 	return marked, err

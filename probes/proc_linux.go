@@ -6,10 +6,8 @@ import (
 	"errors"
 	"fmt"
 	"os"
-	"runtime"
 	"strconv"
 	"strings"
-	"sync"
 	"sync/atomic"
 	"unsafe"
 
@@ -272,62 +270,6 @@ func bootID() (string, error) {
 		knownBootID.Store(&id)
 	}
 	return id, err
-}
-
-// pidList is a list whose memory is used again and again.
-type pidList struct{ all []int }
-
-var pidLists = sync.Pool{New: func() any { return new(pidList) }}
-
-func (l *pidList) release() { pidLists.Put(l) }
-
-// allPIDs lists an open /proc.
-func allPIDs(proc int) (*pidList, error) {
-	buf := blocks.Get().(*[]byte)
-	defer blocks.Put(buf)
-	l := pidLists.Get().(*pidList)
-	var err error
-	if l.all, err = numbersIn(proc, *buf, l.all[:0]); err != nil {
-		l.release()
-		return nil, fmt.Errorf("read /proc: %w", err)
-	}
-	return l, nil
-}
-
-// The kernel does most of the work of going over /proc, and does it on several
-// processors at once. Two are taken, not all: it is not to be noticed by those
-// who have better things to do. Fewer processes than the second number are not
-// worth it.
-const (
-	workers = 2
-	fewest  = 256
-)
-
-// partSize is how many pids a worker takes at a time: few enough for all workers
-// to be ready at the same time.
-const partSize = 64
-
-// inParts divides a list of pids among workers.
-func inParts(pids []int, f func(pids []int) error) error {
-	if len(pids) < fewest || runtime.GOMAXPROCS(0) < workers {
-		return f(pids)
-	}
-	var errs [workers]error
-	var all sync.WaitGroup
-	var next atomic.Int64
-	for i := range workers {
-		all.Go(func() {
-			for errs[i] == nil {
-				from := int(next.Add(partSize)) - partSize
-				if from >= len(pids) {
-					return
-				}
-				errs[i] = f(pids[from:min(from+partSize, len(pids))])
-			}
-		})
-	}
-	all.Wait()
-	return errors.Join(errs[:]...)
 }
 
 // numbersIn appends to numbers the numeric names of an open directory.
