@@ -68,51 +68,68 @@ func TestClientInspectorLoad(t *testing.T) {
 	}
 }
 
-// TestClientA2A has an A2A client discover the sample agent and ask it.
+// TestClientA2A has A2A clients of both versions discover the sample agent and
+// do with it all that they do: behind the gateway, and on its own port.
 func TestClientA2A(t *testing.T) {
 	clients := installedClients(t)
 	h := startSample(t)
-	stdout := clients.node(t, 0, filepath.Join(clients.dir, "ask.mjs"), h.base+"/a2a/assistant", question)
-
-	type status struct{ State string }
-	var states []string
-	var artifact strings.Builder
-	decoder := json.NewDecoder(bytes.NewReader(stdout))
-	for decoder.More() {
-		var event struct {
-			Task           *struct{ Status status }
-			StatusUpdate   *struct{ Status status }
-			ArtifactUpdate *struct {
-				Artifact struct{ Parts []struct{ Text string } }
+	for _, version := range []a2aVersion{
+		{"1.0", "a2a.mjs", []string{"TASK_STATE_SUBMITTED", "TASK_STATE_WORKING", "TASK_STATE_COMPLETED"}, "TASK_STATE_INPUT_REQUIRED", "TASK_STATE_CANCELED"},
+		{"0.3", "a2a-legacy.mjs", []string{"submitted", "working", "completed"}, "input-required", "canceled"},
+	} {
+		for _, binding := range []string{"JSONRPC", "HTTP+JSON"} {
+			for where, url := range map[string]string{"gateway": h.base + "/a2a/assistant", "direct": h.direct} {
+				t.Run(version.name+" "+binding+" "+where, func(t *testing.T) { version.check(t, clients, url, binding) })
 			}
 		}
-		if err := decoder.Decode(&event); err != nil {
-			t.Fatalf("%v in %s", err, stdout)
-		}
-		switch {
-		case event.Task != nil:
-			states = append(states, event.Task.Status.State)
-		case event.StatusUpdate != nil:
-			states = append(states, event.StatusUpdate.Status.State)
-		case event.ArtifactUpdate != nil:
-			for _, part := range event.ArtifactUpdate.Artifact.Parts {
-				artifact.WriteString(part.Text)
-			}
-		}
-	}
-	want := []string{"TASK_STATE_SUBMITTED", "TASK_STATE_WORKING", "TASK_STATE_COMPLETED"}
-	if !slices.Equal(states, want) {
-		t.Errorf("the task went through the states %v, want %v", states, want)
-	}
-	if !strings.Contains(artifact.String(), answer) {
-		t.Errorf("asked %q, the agent answered %q; want %q in it", question, artifact.String(), answer)
 	}
 }
 
-// startSample starts a host with the sample plugins on ports of its own.
-func startSample(t *testing.T) *host {
+// a2aVersion is a version of A2A with its client and what that calls the states.
+type a2aVersion struct {
+	name, script      string
+	states            []string
+	waiting, canceled string
+}
+
+func (v a2aVersion) check(t *testing.T, clients clients, url, binding string) {
 	t.Helper()
-	gateway := fmt.Sprintf("127.0.0.1:%d", freePorts(t, 1)[0])
+	stdout := clients.node(t, 0, filepath.Join(clients.dir, v.script), url, binding, question, "What time is it?")
+	var got struct {
+		Version, Card, Sent, Streamed, Got, Canceled, Refused string
+		URLs, States                                          []string
+	}
+	if err := json.Unmarshal(stdout, &got); err != nil {
+		t.Fatalf("%v in %s", err, stdout)
+	}
+	if got.Version != v.name || got.Card != "assistant" || slices.ContainsFunc(got.URLs, func(u string) bool { return u != url }) {
+		t.Errorf("the card is of version %s, of %s at %v", got.Version, got.Card, got.URLs)
+	}
+	if !strings.Contains(got.Sent, answer) || !strings.Contains(got.Streamed, answer) {
+		t.Errorf("asked %q, the agent answered %q, and in a stream %q; want %q in it", question, got.Sent, got.Streamed, answer)
+	}
+	if !slices.Equal(got.States, v.states) {
+		t.Errorf("the task went through the states %v, want %v", got.States, v.states)
+	}
+	if got.Got != v.waiting || got.Canceled != v.canceled {
+		t.Errorf("the task was %s and then %s, want %s and %s", got.Got, got.Canceled, v.waiting, v.canceled)
+	}
+	if !strings.Contains(strings.ToLower(got.Refused), "not found") {
+		t.Errorf("an unknown task is refused with %q", got.Refused)
+	}
+}
+
+// clientsHost is a host with the sample plugins, for clients.
+type clientsHost struct {
+	*host
+	direct string // the URL of the agent's own port
+}
+
+// startSample starts one on ports of its own.
+func startSample(t *testing.T) *clientsHost {
+	t.Helper()
+	ports := freePorts(t, 2)
+	gateway := fmt.Sprintf("127.0.0.1:%d", ports[0])
 	h := startHost(t, hostOptions{
 		gateway: gateway,
 		config: writeConfig(t, fmt.Sprintf(`
@@ -124,15 +141,16 @@ service "mcp" "clock" {
 }
 service "agent" "assistant" {
   command    = [%q]
+  port       = %d
   depends_on = [service.mcp.clock]
   tools {
     allow = ["clock/*"]
   }
 }
-`, gateway, filepath.Join(binaries, "mcp-example"), filepath.Join(binaries, "agent-example"))),
+`, gateway, filepath.Join(binaries, "mcp-example"), filepath.Join(binaries, "agent-example"), ports[1])),
 	})
 	h.waitReady()
-	return h
+	return &clientsHost{h, fmt.Sprintf("http://127.0.0.1:%d", ports[1])}
 }
 
 // inspector is the MCP Inspector as a client of one endpoint.
