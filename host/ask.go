@@ -108,7 +108,7 @@ func findAgent(ctx context.Context, client *control.Client, name string) (string
 			continue
 		}
 		if service.Service.Name == name || service.Service.String() == name {
-			return service.Service.Name, askable(service)
+			return service.Service.Name, askable(service.Status)
 		}
 		known = append(known, service.Service.Name)
 	}

@@ -398,8 +398,8 @@ func (h *host) shutDown(hurry context.Context, api *control.Server, keep bool) e
 	return nil
 }
 
-func (h *host) status() control.Status {
-	return control.Status{
+func (h *host) status(ctx context.Context, usage bool) control.Status {
+	status := control.Status{
 		Version:      version(),
 		PID:          os.Getpid(),
 		Installation: h.inst.ID,
@@ -407,6 +407,13 @@ func (h *host) status() control.Status {
 		Started:      h.started,
 		Gateway:      h.base,
 		Ready:        h.readiness.all(),
-		Services:     h.manager.Statuses(),
+		Services:     []control.ServiceStatus{},
 	}
+	for _, service := range h.manager.Statuses() {
+		status.Services = append(status.Services, control.ServiceStatus{Status: service})
+	}
+	if usage {
+		h.measure(ctx, status.Services)
+	}
+	return status
 }

@@ -39,7 +39,8 @@ runs the host.`,
 		Example: `  plughost call clock now zone=Europe/London
   plughost call clock convert '{"time":"2026-07-01T09:30","from":"UTC","to":"Asia/Tokyo"}'
   plughost call --json clock now - < arguments.json`,
-		Args: cobra.MinimumNArgs(2),
+		Args:              cobra.MinimumNArgs(2),
+		ValidArgsFunction: at.completeService,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			arguments, err := readArguments(args[2:], cmd.InOrStdin())
 			if err != nil {
@@ -169,11 +170,7 @@ func callable(ctx context.Context, client *control.Client, name string) (config.
 	if err != nil {
 		return config.Ref{}, err
 	}
-	var known []config.Ref
-	for _, service := range status.Services {
-		known = append(known, service.Service)
-	}
-	ref, err := find(known, name)
+	ref, err := find(refsOf(status), name)
 	if err != nil {
 		return config.Ref{}, err
 	}
@@ -188,7 +185,7 @@ func callable(ctx context.Context, client *control.Client, name string) (config.
 	return ref, nil
 }
 
-func reasonOf(service supervise.Status) string {
+func reasonOf(service control.ServiceStatus) string {
 	if service.LastError != "" {
 		return ": " + service.LastError
 	}

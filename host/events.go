@@ -25,7 +25,8 @@ func newEventsCommand(at *location) *cobra.Command {
 		Long: `Print what happened to the running host and its services of late: every change
 of a service's state with its cause, and what the host found and did besides.
 With a SERVICE it is what happened to that alone.`,
-		Example: "  plughost events\n  plughost events -f clock\n  plughost events -f --json",
+		Example:           "  plughost events\n  plughost events -f clock\n  plughost events -f --json",
+		ValidArgsFunction: at.completeServices,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			client, err := at.client()
 			if err != nil {
@@ -78,7 +79,7 @@ func writeEvent(w io.Writer, event events.Event, color bool) error {
 		fmt.Fprintf(&b, " (pid %d)", event.PID)
 	}
 	// The last words of a plugin are lines of their own in a cause.
-	fmt.Fprintf(&b, ": %s", logs.Printable(strings.Join(strings.Fields(event.Cause), " ")))
+	fmt.Fprintf(&b, ": %s", oneLine(event.Cause))
 	if event.Error != "" && !strings.Contains(event.Cause, event.Error) && event.Type != events.ServiceChanged {
 		fmt.Fprintf(&b, ": %s", logs.Printable(event.Error))
 	}

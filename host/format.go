@@ -52,6 +52,9 @@ language are passed over.
 
 Exit status: 0 done, 1 failed; with --check 3 if a file is not in that layout.`,
 		Example: "  plughost fmt\n  plughost fmt --check --diff /etc/plughost\n  plughost fmt - <services.hcl",
+		ValidArgsFunction: func(*cobra.Command, []string, string) ([]cobra.Completion, cobra.ShellCompDirective) {
+			return []cobra.Completion{"hcl"}, cobra.ShellCompDirectiveFilterFileExt
+		},
 		RunE: func(cmd *cobra.Command, args []string) error {
 			f.out, f.errOut = cmd.OutOrStdout(), cmd.ErrOrStderr()
 			switch {

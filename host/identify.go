@@ -79,18 +79,23 @@ func identify(ctx context.Context, at *location, pid int) (identification, error
 	if err != nil {
 		return identification{}, err
 	}
+	return known.identify(pid)
+}
+
+// identify says what a process is.
+func (k knowledge) identify(pid int) (identification, error) {
 	process, err := probes.Open(pid)
 	switch {
 	case errors.Is(err, probes.ErrGone):
 		return identification{}, fmt.Errorf("there is no process %d", pid)
 	case errors.Is(err, errors.ErrUnsupported), errors.Is(err, probes.ErrPermission):
-		return identification{PID: pid, Installation: known.installation, Proof: probes.Proof{Reason: err.Error()}}, nil
+		return identification{PID: pid, Installation: k.installation, Proof: probes.Proof{Reason: err.Error()}}, nil
 	case err != nil:
 		return identification{}, err
 	}
 	defer process.Close()
-	found := identification{PID: pid, Installation: known.installation, Proof: known.prove(process)}
-	if record, ok := known.record(pid); ok {
+	found := identification{PID: pid, Installation: k.installation, Proof: k.prove(process)}
+	if record, ok := k.record(pid); ok {
 		found.Recorded = record.Birth.IsZero() || record.Birth.Same(found.Proof.Birth)
 	}
 	found.Info, err = process.Info()

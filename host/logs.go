@@ -35,7 +35,8 @@ a SERVICE it is that of all.
 
 With --follow what is written from now on is printed too, until the host ends.
 It begins with the last 10 lines unless --tail or --since says otherwise.`,
-		Example: "  plughost logs clock\n  plughost logs --tail 20 clock assistant\n  plughost logs -f --since 10m",
+		Example:           "  plughost logs clock\n  plughost logs --tail 20 clock assistant\n  plughost logs -f --since 10m",
+		ValidArgsFunction: at.completeServices,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			query := logs.Query{Tail: tail}
 			if cmd.Flags().Changed("tail") && tail < 0 {

@@ -10,6 +10,8 @@ import (
 	"runtime/debug"
 
 	"github.com/spf13/cobra"
+
+	"github.com/plughost/plughost/host/internal/control"
 )
 
 // Exit statuses.
@@ -71,6 +73,7 @@ any crash, takes back exactly the processes that are its own.`,
 	}
 	root.PersistentFlags().StringVar(&at.stateDir, "state-dir", "",
 		"state directory of the installation (default $PLUGHOST_STATE_DIR, or "+defaultStateDir()+")")
+	_ = root.MarkPersistentFlagDirname("state-dir")
 	root.AddCommand(
 		newRunCommand(&at),
 		newValidateCommand(),
@@ -82,9 +85,9 @@ any crash, takes back exactly the processes that are its own.`,
 		newLogsCommand(&at),
 		newEventsCommand(&at),
 		newAskCommand(&at),
-		newVerbCommand(&at, "start", "Start a service that is stopped or has failed", "Started"),
-		newVerbCommand(&at, "stop", "Stop a service, and end all that belongs to it", "Stopped"),
-		newVerbCommand(&at, "restart", "Replace a service's instance by a new one", "Restarted"),
+		newVerbCommand(&at, control.Start, "Start a service that is stopped or has failed"),
+		newVerbCommand(&at, control.Stop, "Stop a service, and end all that belongs to it"),
+		newVerbCommand(&at, control.Restart, "Replace a service's instance by a new one"),
 		newCallCommand(&at),
 		newIdentifyCommand(&at),
 		newPortCommand(&at),

@@ -5,8 +5,11 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"strings"
 
 	"golang.org/x/term"
+
+	"github.com/plughost/plughost/host/internal/logs"
 )
 
 func writeJSON(w io.Writer, value any) error {
@@ -32,6 +35,10 @@ func inParentheses(text string) string {
 	}
 	return " (" + text + ")"
 }
+
+// oneLine is a text that may have several, of somebody else's making, as a line
+// that steers no terminal.
+func oneLine(text string) string { return logs.Printable(strings.Join(strings.Fields(text), " ")) }
 
 // colored reports whether what is written to w may have colours.
 func colored(w io.Writer) bool {

@@ -5,6 +5,7 @@ package cgroup
 import (
 	"errors"
 	"runtime"
+	"time"
 )
 
 // Tree is of Linux; elsewhere there is none.
@@ -35,6 +36,11 @@ func (*Tree) Find(string, string) *Group { return nil }
 
 // Path is empty.
 func (*Tree) Path(*Group) string { return "" }
+
+// Usage is not supported.
+func (*Tree) Usage(string) (cpu time.Duration, memory int64, pids []int, err error) {
+	return 0, 0, nil, errors.ErrUnsupported
+}
 
 // Close does nothing.
 func (*Tree) Close() error { return nil }

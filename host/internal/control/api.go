@@ -18,8 +18,26 @@ type Status struct {
 	// Gateway is the base URL of the MCP and A2A endpoints.
 	Gateway string `json:"gateway"`
 	// Ready says whether every service is.
-	Ready    bool               `json:"ready"`
-	Services []supervise.Status `json:"services"`
+	Ready    bool            `json:"ready"`
+	Services []ServiceStatus `json:"services"`
+}
+
+// ServiceStatus is how a service is.
+type ServiceStatus struct {
+	supervise.Status
+	// Usage is what its instance takes of the machine, if that was asked for
+	// and there is one.
+	Usage *Usage `json:"usage,omitempty"`
+}
+
+// Usage is what all processes of an instance take of the machine together.
+type Usage struct {
+	// MemoryBytes are those that are resident, or charged to the instance's
+	// control group.
+	MemoryBytes int64 `json:"memoryBytes"`
+	// CPUSeconds is the processors' time that was used since it was started.
+	CPUSeconds float64 `json:"cpuSeconds"`
+	Processes  int     `json:"processes"`
 }
 
 // Error is the body of an answer that is not 2xx.

@@ -39,9 +39,25 @@ func (c *Client) Status(ctx context.Context) (Status, error) {
 	return status, err
 }
 
+// Usage asks for that, and for what the services take of the machine.
+func (c *Client) Usage(ctx context.Context) (Status, error) {
+	var status Status
+	err := c.do(ctx, http.MethodGet, "/v1/status?usage=true", &status)
+	return status, err
+}
+
 // Do asks one thing of a service, and returns when it is done.
 func (c *Client) Do(ctx context.Context, ref config.Ref, verb Verb) error {
-	return c.do(ctx, http.MethodPost, "/v1/services/"+url.PathEscape(string(ref.Kind))+"/"+url.PathEscape(ref.Name)+"/"+string(verb), nil)
+	return c.do(ctx, http.MethodPost, verbPath(ref, verb), nil)
+}
+
+// Request asks one thing of a service, and returns at once.
+func (c *Client) Request(ctx context.Context, ref config.Ref, verb Verb) error {
+	return c.do(ctx, http.MethodPost, verbPath(ref, verb)+"?wait=false", nil)
+}
+
+func verbPath(ref config.Ref, verb Verb) string {
+	return "/v1/services/" + url.PathEscape(string(ref.Kind)) + "/" + url.PathEscape(ref.Name) + "/" + string(verb)
 }
 
 // open makes a request. The answer is one that says that all is well.

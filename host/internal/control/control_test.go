@@ -13,6 +13,7 @@ import (
 	"os"
 	"path/filepath"
 	"reflect"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -56,15 +57,25 @@ var (
 	someStatus = Status{
 		Version: "1.2.3", PID: 42, Installation: "id", StateDir: "/var/lib/plughost", Started: time.Unix(1e9, 0).UTC(),
 		Gateway: "http://127.0.0.1:7433", Ready: true,
-		Services: []supervise.Status{
-			{Service: clock, State: supervise.Ready, Since: time.Unix(1e9, 1).UTC(), Cause: "it answers", Instance: "i", PID: 43, Port: 8101, Restarts: 2},
-			{
+		Services: []ServiceStatus{
+			{Status: supervise.Status{Service: clock, State: supervise.Ready, Since: time.Unix(1e9, 1).UTC(), Cause: "it answers", Instance: "i", PID: 43, Port: 8101, Restarts: 2}},
+			{Status: supervise.Status{
 				Service: assistant, State: supervise.Backoff, Since: time.Unix(1e9, 2).UTC(),
 				NextTry: time.Unix(1e9, 3).UTC(), LastError: "it failed <badly>",
-			},
+			}},
 		},
 	}
 )
+
+// statusNow is someStatus, with usage if that is asked for.
+func statusNow(_ context.Context, usage bool) Status {
+	status := someStatus
+	if usage {
+		status.Services = slices.Clone(status.Services)
+		status.Services[0].Usage = &Usage{MemoryBytes: 1 << 20, CPUSeconds: 0.25, Processes: 3}
+	}
+	return status
+}
 
 // shortDir is a directory whose path is short enough for sockets.
 func shortDir(t *testing.T) string {
@@ -85,7 +96,7 @@ func serve(t *testing.T, s Services, prepare ...func(*Server)) (path string, ser
 	if err != nil {
 		t.Fatal(err)
 	}
-	server = NewServer(s, func() Status { return someStatus })
+	server = NewServer(s, statusNow)
 	for _, f := range prepare {
 		f(server)
 	}
@@ -397,7 +408,7 @@ func TestShutdownBeforeServe(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	server := NewServer(&services{}, func() Status { return Status{} })
+	server := NewServer(&services{}, func(context.Context, bool) Status { return Status{} })
 	if err := server.Shutdown(t.Context()); err != nil {
 		t.Error(err)
 	}

@@ -9,6 +9,7 @@ import (
 	"net"
 	"net/http"
 	"os"
+	"slices"
 	"time"
 
 	"github.com/plughost/plughost/host/internal/config"
@@ -44,31 +45,62 @@ func Listen(path string) (net.Listener, error) {
 	return ownUserOnly{listener}, nil
 }
 
+// StatusFunc says how the host is, and if usage is set also what its services
+// take of the machine, which takes a look at each of their processes.
+type StatusFunc func(ctx context.Context, usage bool) Status
+
 // NewServer makes a server of the API. status is asked for each request.
-func NewServer(services Services, status func() Status) *Server {
+func NewServer(services Services, status StatusFunc) *Server {
 	mux := http.NewServeMux()
-	mux.HandleFunc("GET /v1/status", func(w http.ResponseWriter, _ *http.Request) {
-		reply(w, http.StatusOK, status())
+	mux.HandleFunc("GET /v1/status", func(w http.ResponseWriter, r *http.Request) {
+		usage, err := flag(r.URL.Query(), "usage", false)
+		if err != nil {
+			reply(w, http.StatusBadRequest, Error{Message: err.Error()})
+			return
+		}
+		reply(w, http.StatusOK, status(r.Context(), usage))
 	})
+	mux.HandleFunc("POST /v1/services/{kind}/{name}/{verb}", func(w http.ResponseWriter, r *http.Request) {
+		serveVerb(w, r, services, status)
+	})
+	return &Server{http: http.Server{Handler: mux, ReadHeaderTimeout: 10 * time.Second}}
+}
+
+// serveVerb does what is asked of a service. The answer comes when that is done
+// unless wait is false, with which it comes when it is begun.
+func serveVerb(w http.ResponseWriter, r *http.Request, services Services, status StatusFunc) {
 	verbs := map[Verb]func(context.Context, config.Ref) error{
 		Start:   services.Start,
 		Stop:    services.Stop,
 		Restart: services.Restart,
 	}
-	mux.HandleFunc("POST /v1/services/{kind}/{name}/{verb}", func(w http.ResponseWriter, r *http.Request) {
-		verb, ok := verbs[Verb(r.PathValue("verb"))]
-		if !ok {
-			reply(w, http.StatusNotFound, Error{Message: fmt.Sprintf("there is no verb %q: use start, stop or restart", r.PathValue("verb"))})
-			return
-		}
-		ref := config.Ref{Kind: config.Kind(r.PathValue("kind")), Name: r.PathValue("name")}
-		if err := verb(r.Context(), ref); err != nil {
-			reply(w, statusCode(err), Error{Message: err.Error()})
-			return
-		}
-		w.WriteHeader(http.StatusNoContent)
-	})
-	return &Server{http: http.Server{Handler: mux, ReadHeaderTimeout: 10 * time.Second}}
+	verb, ok := verbs[Verb(r.PathValue("verb"))]
+	if !ok {
+		reply(w, http.StatusNotFound, Error{Message: fmt.Sprintf("there is no verb %q: use start, stop or restart", r.PathValue("verb"))})
+		return
+	}
+	wait, err := flag(r.URL.Query(), "wait", true)
+	if err != nil {
+		reply(w, http.StatusBadRequest, Error{Message: err.Error()})
+		return
+	}
+	ref := config.Ref{Kind: config.Kind(r.PathValue("kind")), Name: r.PathValue("name")}
+	switch {
+	case wait:
+		err = verb(r.Context(), ref)
+	case !slices.ContainsFunc(status(r.Context(), false).Services, func(s ServiceStatus) bool { return s.Service == ref }):
+		err = &supervise.UnknownServiceError{Ref: ref}
+	default:
+		// What becomes of it is in the service's state.
+		go func() { _ = verb(context.WithoutCancel(r.Context()), ref) }()
+		w.WriteHeader(http.StatusAccepted)
+		return
+	}
+	if err != nil {
+		reply(w, statusCode(err), Error{Message: err.Error()})
+		return
+	}
+	w.WriteHeader(http.StatusNoContent)
 }
 
 // handle adds an endpoint.

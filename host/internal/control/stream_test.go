@@ -30,7 +30,7 @@ func serveStreams(t *testing.T, hub *events.Hub, l Logs, keepAlive time.Duration
 	if err != nil {
 		t.Fatal(err)
 	}
-	server := NewServer(&services{}, func() Status { return someStatus })
+	server := NewServer(&services{}, statusNow)
 	server.handleEvents(hub, keepAlive)
 	server.HandleLogs(l)
 	served := make(chan error, 1)
