@@ -126,6 +126,8 @@ func (t *tester) checkState(problem func(string, ...any), s *spec, service servi
 		problem("service %s is %q and should be ready or waiting: %s %s", s.name, service.State, service.Cause, service.LastError)
 	case expected == down && (service.State != "stopped" || service.Instance != ""):
 		problem("service %s is %q and should be stopped: %s %s", s.name, service.State, service.Cause, service.LastError)
+	case expected == blocked && service.State == "waiting" && t.world.hindered(s):
+		// It has not come to its port yet.
 	case expected == blocked:
 		usurper := t.usurpers[s.name]
 		if service.State == "ready" || usurper != nil && !strings.Contains(service.LastError, "pid "+strconv.Itoa(usurper.process.Pid)) {

@@ -118,14 +118,19 @@ func (w *world) expect(s *spec) expectation {
 		return down
 	case w.usurped[s.name]:
 		return blocked
-	}
-	for _, label := range s.dependsOn {
-		_, name, _ := strings.Cut(label, ".")
-		if dependency := w.find(name); dependency != nil && w.expect(dependency) != up {
-			return either
-		}
+	case w.hindered(s):
+		return either
 	}
 	return up
+}
+
+// hindered reports whether something that a service depends on is not to be ready.
+func (w *world) hindered(s *spec) bool {
+	return slices.ContainsFunc(s.dependsOn, func(label string) bool {
+		_, name, _ := strings.Cut(label, ".")
+		dependency := w.find(name)
+		return dependency != nil && w.expect(dependency) != up
+	})
 }
 
 // running are the names of services that should be ready, and that match.
