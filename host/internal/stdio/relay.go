@@ -1,0 +1,205 @@
+// Package stdio is MCP over standard input and output in front of an endpoint of
+// the gateway: messages are passed on as the bytes that they are, a line each on
+// this side, over Streamable HTTP on the other. It outlives the host: a session
+// is opened again when there is a host again.
+package stdio
+
+import (
+	"bufio"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"net/http/httptrace"
+	"sync"
+	"time"
+
+	"github.com/plughost/plughost/shared/wire"
+)
+
+const (
+	// maxLine is how many bytes a message may have.
+	maxLine = 64 << 20
+	// lastWords is what calls under way get when there is no more input.
+	lastWords = 10 * time.Second
+	// codeUnavailable is the JSON-RPC error of a call that could not be made or
+	// whose host has ended, in the range left to implementations.
+	codeUnavailable = -32000
+)
+
+// Relay passes messages on between a client on standard input and output and an
+// endpoint that speaks Streamable HTTP.
+type Relay struct {
+	// Endpoint is a URL that HTTP reaches.
+	Endpoint string
+	HTTP     *http.Client
+	// Await returns when there is a host, perhaps another than before, or says
+	// why there is none.
+	Await func(context.Context) error
+	// Warn is told what is no answer to any request.
+	Warn func(format string, args ...any)
+
+	in  *bufio.Reader
+	out *lines
+
+	mu       sync.Mutex
+	session  *session
+	inFlight map[string]context.CancelFunc // by the bytes of their ids
+}
+
+// Run passes messages on until in ends, out cannot be written to, or ctx ends.
+func (r *Relay) Run(ctx context.Context, in io.Reader, out io.Writer) error {
+	ctx, cancel := context.WithCancelCause(ctx)
+	defer cancel(nil)
+	r.in = bufio.NewReader(in)
+	r.out = &lines{w: out, failed: cancel}
+	r.session = newSession(ctx, r)
+	r.inFlight = make(map[string]context.CancelFunc)
+	messages := make(chan []byte)
+	ended := make(chan error, 1)
+	go func() { ended <- r.read(ctx, messages) }()
+	var calls sync.WaitGroup
+	err := r.pass(ctx, messages, ended, &calls)
+	r.finish(&calls, cancel)
+	r.session.close(context.WithoutCancel(ctx))
+	return err
+}
+
+// read reads messages, a line each. One that never returns, since its input does
+// not end, ends with the process.
+func (r *Relay) read(ctx context.Context, messages chan<- []byte) error {
+	for {
+		line, err := readLine(r.in)
+		if errors.Is(err, errTooLong) {
+			r.fail(nil, wire.CodeInvalidRequest, err.Error())
+			continue
+		}
+		if len(line) > 0 {
+			select {
+			case messages <- line:
+			case <-ctx.Done():
+				return nil
+			}
+		}
+		if errors.Is(err, io.EOF) {
+			return nil
+		}
+		if err != nil {
+			return fmt.Errorf("cannot read standard input: %w", err)
+		}
+	}
+}
+
+// pass handles messages in their order, but for the answers to requests.
+func (r *Relay) pass(ctx context.Context, messages <-chan []byte, ended <-chan error, calls *sync.WaitGroup) error {
+	for {
+		select {
+		case line := <-messages:
+			r.take(ctx, line, calls)
+		case err := <-ended:
+			return err
+		case <-ctx.Done():
+			return context.Cause(ctx)
+		}
+	}
+}
+
+// finish lets calls under way end, in bounded time.
+func (r *Relay) finish(calls *sync.WaitGroup, cancel context.CancelCauseFunc) {
+	ended := make(chan struct{})
+	go func() {
+		defer close(ended)
+		calls.Wait()
+	}()
+	select {
+	case <-ended:
+	case <-time.After(lastWords):
+	}
+	cancel(nil)
+	<-ended
+}
+
+// take handles one message of the client.
+func (r *Relay) take(ctx context.Context, line []byte, calls *sync.WaitGroup) {
+	message, err := wire.Scan(line)
+	var fault *wire.Error
+	if errors.As(err, &fault) {
+		r.fail(nil, fault.Code, fault.Error())
+		return
+	}
+	switch {
+	case message.Kind == wire.Request && string(message.Method) == methodInitialize:
+		r.session.initialize(ctx, message)
+	case message.Kind == wire.Request:
+		sent := make(chan struct{})
+		calls.Go(func() { r.call(ctx, message, sent) })
+		<-sent // or what follows, such as its cancellation, could overtake it
+	default:
+		r.tell(ctx, message)
+	}
+}
+
+// call passes a request on, and its answer back.
+func (r *Relay) call(ctx context.Context, message wire.Message, sent chan<- struct{}) {
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	id := string(message.Bytes(message.ID))
+	r.mu.Lock()
+	r.inFlight[id] = cancel
+	r.mu.Unlock()
+	defer func() {
+		r.mu.Lock()
+		delete(r.inFlight, id)
+		r.mu.Unlock()
+	}()
+	announce := sync.OnceFunc(func() { close(sent) })
+	defer announce()
+	r.session.remember(message)
+	ctx = httptrace.WithClientTrace(ctx, &httptrace.ClientTrace{WroteRequest: func(httptrace.WroteRequestInfo) { announce() }})
+	err := r.session.exchange(ctx, message, announce)
+	if err != nil && ctx.Err() == nil {
+		r.fail(message.Bytes(message.ID), codeUnavailable, err.Error())
+	}
+}
+
+// tell passes on what has no answer.
+func (r *Relay) tell(ctx context.Context, message wire.Message) {
+	method := string(message.Method)
+	if method == methodCancelled && r.session.isStateless() {
+		r.cancel(message)
+		return
+	}
+	if err := r.session.exchange(ctx, message, func() {}); err != nil && ctx.Err() == nil {
+		r.Warn("a message could not be passed on: %v", err)
+		return
+	}
+	if method == methodInitialized {
+		r.session.initialized(message)
+	}
+}
+
+// cancel ends a request: where there are no sessions that is said by closing it.
+func (r *Relay) cancel(message wire.Message) {
+	id, err := message.CancelledID()
+	if err != nil {
+		return
+	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if cancel := r.inFlight[string(message.Bytes(id))]; cancel != nil {
+		cancel()
+	}
+}
+
+// deliver writes a message to the client.
+func (r *Relay) deliver(message []byte) { r.out.write(wire.Line(message)) }
+
+// fail answers a request with an error, or says of what is no request that it is
+// at fault.
+func (r *Relay) fail(id []byte, code int, reason string) {
+	if id == nil {
+		id = []byte("null")
+	}
+	r.out.write(fmt.Appendf(nil, `{"jsonrpc":"2.0","id":%s,"error":{"code":%d,"message":%s}}`, id, code, jsonText(reason)))
+}

@@ -1,0 +1,467 @@
+package stdio
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"mime"
+	"net"
+	"net/http"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/plughost/plughost/shared/wire"
+)
+
+const (
+	methodInitialize  = "initialize"
+	methodInitialized = "notifications/initialized"
+	methodCancelled   = "notifications/cancelled"
+	methodSetLevel    = "logging/setLevel"
+	methodSubscribe   = "resources/subscribe"
+	methodUnsubscribe = "resources/unsubscribe"
+
+	headerSession  = "Mcp-Session-Id"
+	headerRevision = "Mcp-Protocol-Version"
+
+	// listenDelay is between two tries to listen.
+	listenDelay = time.Second
+	// maxReopened is how often one message may find its session gone.
+	maxReopened = 3
+	// farewell bounds the end of a session that nobody waits for.
+	farewell = 2 * time.Second
+	// replayedID is the id of requests that the client does not know of.
+	replayedID = `"plughost-again"`
+)
+
+// session is that of the client with the endpoint. Of the revisions without
+// sessions it is nothing: each request says all of it.
+type session struct {
+	*Relay
+	life context.Context // the Relay's
+
+	opening sync.Mutex // held while one is opened again
+
+	mu         sync.Mutex
+	id         string
+	revision   string        // that was agreed upon; empty without a session
+	hello      *wire.Message // the client's initialize, and what followed it
+	ready      *wire.Message
+	level      *wire.Message
+	subscribed map[string]wire.Message // by the bytes of their URIs
+	features   []string                // of the server whose lists change
+	stopListen context.CancelFunc
+	listening  sync.WaitGroup
+}
+
+func newSession(life context.Context, r *Relay) *session {
+	return &session{Relay: r, life: life, subscribed: make(map[string]wire.Message)}
+}
+
+// isStateless reports whether no session was opened.
+func (s *session) isStateless() bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.hello == nil
+}
+
+// state is what the requests of a session carry.
+func (s *session) state() (id, revision string) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.id, s.revision
+}
+
+// errEnded says that the host was lost during a call.
+var errEnded = errors.New("the host ended during the call, which is not repeated: it may have been carried out")
+
+// errNoSession says that the endpoint does not know the session.
+var errNoSession = errors.New("the session has ended")
+
+// initialize opens the session that the client asks for.
+func (s *session) initialize(ctx context.Context, message wire.Message) {
+	answer, id, err := s.open(ctx, message)
+	if err != nil {
+		if ctx.Err() == nil {
+			s.fail(message.Bytes(message.ID), codeUnavailable, err.Error())
+		}
+		return
+	}
+	s.mu.Lock()
+	s.id, s.hello = id, &message
+	s.revision, s.features = agreed(answer)
+	s.mu.Unlock()
+	s.deliver(answer)
+}
+
+// open sends an initialize, and returns its answer and the session's id. What is
+// said beside the answer is delivered.
+func (s *session) open(ctx context.Context, hello wire.Message) (answer []byte, id string, err error) {
+	if err := s.Await(ctx); err != nil {
+		return nil, "", err
+	}
+	response, err := s.post(ctx, hello, "", "")
+	if err != nil {
+		return nil, "", err
+	}
+	defer response.Body.Close()
+	err = receive(response, func(data []byte) {
+		if answers(data, hello) {
+			answer = data
+			return
+		}
+		s.deliver(data)
+	})
+	if err == nil && answer == nil {
+		err = errEnded
+	}
+	return answer, response.Header.Get(headerSession), err
+}
+
+// agreed reads from the answer to an initialize which revision is spoken, and
+// which lists of the server's can change.
+func agreed(answer []byte) (revision string, features []string) {
+	var decoded struct {
+		Result struct {
+			ProtocolVersion string
+			Capabilities    map[string]json.RawMessage
+		}
+	}
+	if json.Unmarshal(answer, &decoded) != nil {
+		return "", nil
+	}
+	for _, name := range []string{"tools", "prompts", "resources"} {
+		var capability struct{ ListChanged bool }
+		if json.Unmarshal(decoded.Result.Capabilities[name], &capability) == nil && capability.ListChanged {
+			features = append(features, name)
+		}
+	}
+	return decoded.Result.ProtocolVersion, features
+}
+
+// initialized begins to listen, once the client says that it is ready.
+func (s *session) initialized(message wire.Message) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.ready = &message
+	s.listen()
+}
+
+// remember keeps what a new session has to be told again.
+func (s *session) remember(message wire.Message) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	uri, err := message.Param("uri")
+	if err != nil {
+		return
+	}
+	switch string(message.Method) {
+	case methodSetLevel:
+		s.level = &message
+	case methodSubscribe:
+		s.subscribed[string(message.Bytes(uri))] = message
+	case methodUnsubscribe:
+		delete(s.subscribed, string(message.Bytes(uri)))
+	}
+}
+
+// exchange sends a message, and delivers what is answered. A session that is
+// gone is opened again, and so is one whose host is; only what nobody can have
+// seen is sent once more. waiting is called before that takes long.
+func (s *session) exchange(ctx context.Context, message wire.Message, waiting func()) error {
+	for reopened := 0; ; {
+		id, revision := s.state()
+		err := s.once(ctx, message, id, revision, s.deliver)
+		var unsent *unsentError
+		switch {
+		case errors.As(err, &unsent):
+			waiting()
+			err = s.Await(ctx)
+		case errors.Is(err, errNoSession) && reopened < maxReopened:
+			reopened++
+			waiting()
+			err = s.reopen(ctx, id)
+		default:
+			return err
+		}
+		if err != nil {
+			return err
+		}
+	}
+}
+
+// once sends a message one time. A request is answered when this returns nil.
+func (s *session) once(ctx context.Context, message wire.Message, id, revision string, deliver func([]byte)) error {
+	response, err := s.post(ctx, message, id, revision)
+	if err != nil {
+		return err
+	}
+	defer response.Body.Close()
+	answered := message.Kind != wire.Request
+	err = receive(response, func(data []byte) {
+		answered = answered || answers(data, message)
+		deliver(data)
+	})
+	var refused *refusedError
+	switch {
+	case errors.As(err, &refused):
+		return err
+	case !answered:
+		return errEnded
+	default:
+		return nil
+	}
+}
+
+// answers reports whether data is the response to a request.
+func answers(data []byte, request wire.Message) bool {
+	got, err := wire.Scan(data)
+	return err == nil && got.Kind == wire.Response && bytes.Equal(got.Bytes(got.ID), request.Bytes(request.ID))
+}
+
+// unsentError says that a message did not get to any host.
+type unsentError struct{ err error }
+
+func (e *unsentError) Error() string { return "there is no host: " + e.err.Error() }
+func (e *unsentError) Unwrap() error { return e.err }
+
+// refusedError is an answer that is no message.
+type refusedError struct{ status, text string }
+
+func (e *refusedError) Error() string {
+	return fmt.Sprintf("the gateway answers %s: %s", e.status, e.text)
+}
+
+// post sends a message. The answer is one that may have messages in it.
+func (s *session) post(ctx context.Context, message wire.Message, id, revision string) (*http.Response, error) {
+	request, err := http.NewRequestWithContext(ctx, http.MethodPost, s.Endpoint, bytes.NewReader(message.Raw))
+	if err != nil {
+		return nil, err
+	}
+	request.Header.Set("Content-Type", "application/json")
+	request.Header.Set("Accept", "application/json, text/event-stream")
+	setSession(request, id, revision)
+	if id == "" {
+		setStateless(request, message)
+	}
+	response, err := s.HTTP.Do(request)
+	var op *net.OpError
+	switch {
+	case errors.As(err, &op) && op.Op == "dial":
+		return nil, &unsentError{op.Err}
+	case err != nil:
+		return nil, errEnded
+	case response.StatusCode == http.StatusNotFound && id != "":
+		_ = response.Body.Close()
+		return nil, errNoSession
+	}
+	return response, nil
+}
+
+func setSession(request *http.Request, id, revision string) {
+	if id != "" {
+		request.Header.Set(headerSession, id)
+	}
+	if revision != "" {
+		request.Header.Set(headerRevision, revision)
+	}
+}
+
+// setStateless repeats in headers what the revisions without sessions want
+// there.
+func setStateless(request *http.Request, message wire.Message) {
+	revision, err := message.Param("_meta", "io.modelcontextprotocol/protocolVersion")
+	text, ok := wire.Text(message.Bytes(revision))
+	if err != nil || !ok {
+		return
+	}
+	request.Header.Set(headerRevision, string(text))
+	request.Header.Set("Mcp-Method", string(message.Method))
+	named := "name"
+	if strings.HasPrefix(string(message.Method), "resources/") {
+		named = "uri"
+	}
+	name, err := message.Param(named)
+	if text, ok := wire.Text(message.Bytes(name)); err == nil && ok {
+		request.Header.Set("Mcp-Name", string(text))
+	}
+}
+
+// receive calls deliver with each message of an answer.
+func receive(response *http.Response, deliver func([]byte)) error {
+	kind, _, _ := mime.ParseMediaType(response.Header.Get("Content-Type"))
+	switch {
+	case response.StatusCode == http.StatusAccepted || response.StatusCode == http.StatusNoContent:
+		return nil
+	case kind == "text/event-stream":
+		return events(response.Body, deliver)
+	}
+	text, err := io.ReadAll(response.Body)
+	if err != nil {
+		return err
+	}
+	message, err := wire.Scan(text)
+	if id := message.Bytes(message.ID); err != nil || response.StatusCode >= 400 && (len(id) == 0 || id[0] == 'n') {
+		return &refusedError{response.Status, string(bytes.TrimSpace(text))}
+	}
+	deliver(text)
+	return nil
+}
+
+// reopen opens a session in the place of one that is gone, unless that was done.
+func (s *session) reopen(ctx context.Context, gone string) error {
+	s.opening.Lock()
+	defer s.opening.Unlock()
+	id, before := s.state()
+	if id != gone {
+		return nil
+	}
+	s.mu.Lock()
+	hello := *s.hello
+	s.mu.Unlock()
+	answer, id, err := s.open(ctx, hello)
+	if err != nil {
+		return err
+	}
+	revision, features := agreed(answer)
+	if revision != before {
+		return fmt.Errorf("the new host speaks the revision %q, and the session %q: start the client again", revision, before)
+	}
+	s.mu.Lock()
+	s.id, s.features = id, features
+	again := s.again()
+	s.mu.Unlock()
+	for _, message := range again {
+		if err := s.once(ctx, message, id, revision, func([]byte) {}); err != nil {
+			return err
+		}
+	}
+	s.mu.Lock()
+	if s.ready != nil {
+		s.listen()
+	}
+	s.mu.Unlock()
+	for _, feature := range features {
+		s.deliver(fmt.Appendf(nil, `{"jsonrpc":"2.0","method":"notifications/%s/list_changed"}`, feature))
+	}
+	return nil
+}
+
+// again is what a new session has to be told. The lock is held.
+func (s *session) again() (messages []wire.Message) {
+	if s.ready != nil {
+		messages = append(messages, *s.ready)
+	}
+	if s.level != nil {
+		messages = append(messages, renamed(*s.level))
+	}
+	for _, message := range s.subscribed {
+		messages = append(messages, renamed(message))
+	}
+	return messages
+}
+
+// renamed is a request under an id that the client does not use.
+func renamed(message wire.Message) wire.Message {
+	again, err := wire.Scan(message.Replace(nil, message.ID, []byte(replayedID)))
+	if err != nil {
+		return message // it was scanned before
+	}
+	return again
+}
+
+// listen has a stream be open for what the server says by itself, in the place
+// of any other. The lock is held.
+func (s *session) listen() {
+	if s.stopListen != nil {
+		s.stopListen()
+	}
+	if s.id == "" {
+		return
+	}
+	ctx, cancel := context.WithCancel(s.life)
+	s.stopListen = cancel
+	id, revision := s.id, s.revision
+	s.listening.Go(func() { s.follow(ctx, id, revision) })
+}
+
+// follow listens until the session ends, or there is nothing to listen to.
+func (s *session) follow(ctx context.Context, id, revision string) {
+	for {
+		err := s.hear(ctx, id, revision)
+		var unsent *unsentError
+		switch {
+		case ctx.Err() != nil, errors.Is(err, http.ErrNotSupported):
+			return
+		case errors.As(err, &unsent):
+			if s.Await(ctx) != nil {
+				return // the client's next call says so
+			}
+		case errors.Is(err, errNoSession):
+			// By the life of all: it ends ctx, and has another listen.
+			if err := s.reopen(s.life, id); err != nil && s.life.Err() == nil {
+				s.Warn("the session could not be opened again: %v", err)
+			}
+			return // another listens
+		default:
+			select {
+			case <-time.After(listenDelay):
+			case <-ctx.Done():
+			}
+		}
+	}
+}
+
+// hear delivers what comes on one stream.
+func (s *session) hear(ctx context.Context, id, revision string) error {
+	request, err := http.NewRequestWithContext(ctx, http.MethodGet, s.Endpoint, nil)
+	if err != nil {
+		return err
+	}
+	request.Header.Set("Accept", "text/event-stream")
+	setSession(request, id, revision)
+	response, err := s.HTTP.Do(request)
+	var op *net.OpError
+	switch {
+	case errors.As(err, &op) && op.Op == "dial":
+		return &unsentError{op.Err}
+	case err != nil:
+		return err
+	}
+	defer response.Body.Close()
+	switch response.StatusCode {
+	case http.StatusNotFound:
+		return errNoSession
+	case http.StatusMethodNotAllowed:
+		return http.ErrNotSupported
+	}
+	return receive(response, s.deliver)
+}
+
+// close ends the session.
+func (s *session) close(ctx context.Context) {
+	s.mu.Lock()
+	if s.stopListen != nil {
+		s.stopListen()
+	}
+	id, revision := s.id, s.revision
+	s.mu.Unlock()
+	s.listening.Wait()
+	if id == "" {
+		return
+	}
+	ctx, cancel := context.WithTimeout(ctx, farewell)
+	defer cancel()
+	request, err := http.NewRequestWithContext(ctx, http.MethodDelete, s.Endpoint, nil)
+	if err != nil {
+		return
+	}
+	setSession(request, id, revision)
+	if response, err := s.HTTP.Do(request); err == nil {
+		_ = response.Body.Close()
+	}
+}
