@@ -175,16 +175,18 @@ func TestOfficialClientOfEachRevision(t *testing.T) {
 	})
 	for _, revision := range []string{"2025-03-26", "2025-06-18", legacy, modern} {
 		t.Run(revision, func(t *testing.T) {
-			var progress atomic.Int32
+			progress := make(chan float64, 10)
 			c := h.relay()
 			session := c.connect(t, revision, &mcp.ClientOptions{
-				ProgressNotificationHandler: func(context.Context, *mcp.ProgressNotificationClientRequest) { progress.Add(1) },
+				ProgressNotificationHandler: func(_ context.Context, r *mcp.ProgressNotificationClientRequest) { progress <- r.Params.Progress },
 			})
 			if got, err := call(t.Context(), session, "progress"); err != nil || got != "done" {
 				t.Errorf("progress: %q, %v", got, err)
 			}
-			if progress.Load() != 3 {
-				t.Errorf("%d notifications of progress", progress.Load())
+			for i := range 3 {
+				if got := <-progress; got != float64(i) {
+					t.Errorf("progress %v, want %d", got, i)
+				}
 			}
 			if got, err := call(t.Context(), session, "large"); err != nil || len(got) != 5<<20 {
 				t.Errorf("large: %d bytes, %v", len(got), err)
