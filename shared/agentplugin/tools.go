@@ -10,6 +10,7 @@ import (
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 	"google.golang.org/grpc"
 
+	"github.com/plughost/plughost/shared/calldepth"
 	plughostv1 "github.com/plughost/plughost/shared/proto/plughost/v1"
 	"github.com/plughost/plughost/shared/tunnel"
 )
@@ -61,6 +62,7 @@ func (t *tools) Tools(stream grpc.BidiStreamingServer[plughostv1.Frame, plughost
 	ctx, cancel := context.WithCancel(stream.Context())
 	defer cancel()
 	client := mcp.NewClient(&mcp.Implementation{Name: "plughost-agent", Version: "1"}, nil)
+	client.AddSendingMiddleware(sendDepth)
 	session, err := client.Connect(ctx, tunnel.Transport(stream, cancel), nil)
 	if err != nil {
 		return fmt.Errorf("cannot open the session with the host's tools: %w", err)
@@ -69,6 +71,18 @@ func (t *tools) Tools(stream grpc.BidiStreamingServer[plughostv1.Frame, plughost
 	defer t.unset(session)
 	_ = session.Wait()
 	return nil
+}
+
+// sendDepth is a middleware that has tool calls carry the depth of the request
+// which they are made for.
+func sendDepth(next mcp.MethodHandler) mcp.MethodHandler {
+	return func(ctx context.Context, method string, request mcp.Request) (mcp.Result, error) {
+		if depth := calldepth.FromContext(ctx); depth > 0 && method == "tools/call" {
+			params := request.GetParams()
+			params.SetMeta(calldepth.With(params.GetMeta(), depth))
+		}
+		return next(ctx, method, request)
+	}
 }
 
 // set makes session the one that Tools returns; the host's newest wins.

@@ -11,17 +11,20 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/a2aproject/a2a-go/v2/a2a"
+	"github.com/a2aproject/a2a-go/v2/a2asrv"
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/credentials/insecure"
 
+	"github.com/plughost/plughost/shared/calldepth"
 	plughostv1 "github.com/plughost/plughost/shared/proto/plughost/v1"
 	"github.com/plughost/plughost/shared/tunnel"
 )
 
 // in is a context as an executor has it.
 func in(ctx context.Context, t *tools) context.Context {
-	return (&hosted{tools: t}).provide(ctx)
+	return (&hosted{tools: t}).provide(ctx, nil)
 }
 
 func TestToolsOutsideOfAnExecutor(t *testing.T) {
@@ -92,6 +95,12 @@ func hostStream(t *testing.T, conn *grpc.ClientConn, name string) (end context.C
 		func(context.Context, *mcp.CallToolRequest) (*mcp.CallToolResult, error) {
 			return &mcp.CallToolResult{Content: []mcp.Content{&mcp.TextContent{Text: name}}}, nil
 		})
+	return serveTools(t, conn, server)
+}
+
+// serveTools serves the host's end of the stream.
+func serveTools(t *testing.T, conn *grpc.ClientConn, server *mcp.Server) (end context.CancelFunc) {
+	t.Helper()
 	ctx, cancel := context.WithCancel(context.Background())
 	stream, err := plughostv1.NewHostClient(conn).Tools(ctx)
 	if err != nil {
@@ -166,4 +175,42 @@ func serveGRPC(t *testing.T, register func(*grpc.Server), opts ...grpc.ServerOpt
 		serving.Wait()
 	})
 	return conn
+}
+
+func TestCallsCarryTheDepthOfTheirRequest(t *testing.T) {
+	agent := newTools()
+	conn := serveGRPC(t, func(s *grpc.Server) { plughostv1.RegisterHostServer(s, agent) })
+	depths := make(chan any, 1)
+	server := mcp.NewServer(&mcp.Implementation{Name: "host"}, nil)
+	server.AddTool(&mcp.Tool{Name: "t", InputSchema: json.RawMessage(`{"type":"object"}`)},
+		func(_ context.Context, request *mcp.CallToolRequest) (*mcp.CallToolResult, error) {
+			depths <- request.Params.Meta[calldepth.Key]
+			return &mcp.CallToolResult{}, nil
+		})
+	serveTools(t, conn, server)
+	for _, test := range []struct {
+		name    string
+		execCtx *a2asrv.ExecutorContext
+		want    any
+	}{
+		{"none", &a2asrv.ExecutorContext{Message: &a2a.Message{}}, nil},
+		{"of the request", &a2asrv.ExecutorContext{Metadata: map[string]any{calldepth.Key: 2.0}}, 2.0},
+		{"of the message", &a2asrv.ExecutorContext{Message: &a2a.Message{Metadata: map[string]any{calldepth.Key: 3.0}}}, 3.0},
+		{"one that is wrong", &a2asrv.ExecutorContext{Metadata: map[string]any{calldepth.Key: "deep"}}, float64(calldepth.Max)},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			ctx := (&hosted{tools: agent}).provide(t.Context(), test.execCtx)
+			session, err := Tools(ctx)
+			if err != nil {
+				t.Fatal(err)
+			}
+			params := &mcp.CallToolParams{Name: "t"}
+			if _, err := session.CallTool(ctx, params); err != nil {
+				t.Fatal(err)
+			}
+			if got := <-depths; got != test.want {
+				t.Errorf("depth %v, want %v", got, test.want)
+			}
+		})
+	}
 }

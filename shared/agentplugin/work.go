@@ -11,6 +11,7 @@ import (
 	"google.golang.org/grpc/stats"
 
 	"github.com/plughost/plughost/shared"
+	"github.com/plughost/plughost/shared/calldepth"
 )
 
 // hosted is the author's executor under the host: Tools works in its contexts,
@@ -30,24 +31,40 @@ func (h *hosted) Execute(ctx context.Context, execCtx *a2asrv.ExecutorContext) i
 			return
 		}
 		defer end()
-		h.executor.Execute(h.provide(ctx), execCtx)(yield)
+		h.executor.Execute(h.provide(ctx, execCtx), execCtx)(yield)
 	}
 }
 
 func (h *hosted) Cancel(ctx context.Context, execCtx *a2asrv.ExecutorContext) iter.Seq2[a2a.Event, error] {
-	return h.executor.Cancel(h.provide(ctx), execCtx)
+	return h.executor.Cancel(h.provide(ctx, execCtx), execCtx)
 }
 
 // Cleanup passes on to an executor that has something to clean up.
 func (h *hosted) Cleanup(ctx context.Context, execCtx *a2asrv.ExecutorContext, result a2a.SendMessageResult, err error) {
 	if cleaner, ok := h.executor.(a2asrv.AgentExecutionCleaner); ok {
-		cleaner.Cleanup(h.provide(ctx), execCtx, result, err)
+		cleaner.Cleanup(h.provide(ctx, execCtx), execCtx, result, err)
 	}
 }
 
-// provide makes a context in which Tools finds the host's tools.
-func (h *hosted) provide(ctx context.Context) context.Context {
-	return context.WithValue(ctx, toolsKey{}, h.tools)
+// provide makes a context in which Tools finds the host's tools, and calls go on
+// with the depth of the request. The host has checked that.
+func (h *hosted) provide(ctx context.Context, execCtx *a2asrv.ExecutorContext) context.Context {
+	return context.WithValue(calldepth.NewContext(ctx, depthOf(execCtx)), toolsKey{}, h.tools)
+}
+
+func depthOf(execCtx *a2asrv.ExecutorContext) int {
+	if execCtx == nil {
+		return 0
+	}
+	var ofMessage map[string]any
+	if execCtx.Message != nil {
+		ofMessage = execCtx.Message.Metadata
+	}
+	depth, err := calldepth.Of(execCtx.Metadata, ofMessage)
+	if err != nil {
+		return calldepth.Max
+	}
+	return depth
 }
 
 // counter makes each A2A request a piece of work until its answer was sent. An

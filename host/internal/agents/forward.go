@@ -9,6 +9,8 @@ import (
 	"github.com/a2aproject/a2a-go/v2/a2a"
 	"github.com/a2aproject/a2a-go/v2/a2aclient"
 	"github.com/a2aproject/a2a-go/v2/a2asrv"
+
+	"github.com/plughost/plughost/shared/calldepth"
 )
 
 // maxStreams bounds how many streams of an agent are open at once.
@@ -157,6 +159,9 @@ func (f *forward) CancelTask(ctx context.Context, r *a2a.CancelTaskRequest) (*a2
 }
 
 func (f *forward) SendMessage(ctx context.Context, r *a2a.SendMessageRequest) (a2a.SendMessageResult, error) {
+	if err := checkDepth(r); err != nil {
+		return nil, err
+	}
 	result, err := pass(ctx, f, r, transport.SendMessage)
 	if err == nil {
 		return result, nil
@@ -170,6 +175,18 @@ func (f *forward) SendMessage(ctx context.Context, r *a2a.SendMessageRequest) (a
 	default:
 		return nil, overError(end)
 	}
+}
+
+// checkDepth refuses a message in too long a chain of agents.
+func checkDepth(r *a2a.SendMessageRequest) error {
+	var ofMessage map[string]any
+	if r.Message != nil {
+		ofMessage = r.Message.Metadata
+	}
+	if _, err := calldepth.Of(r.Metadata, ofMessage); err != nil {
+		return a2a.NewError(a2a.ErrInvalidParams, err.Error())
+	}
+	return nil
 }
 
 // taskOf is the task that a message is for, if that failed with its instance.
@@ -197,6 +214,9 @@ func (f *forward) SubscribeToTask(ctx context.Context, r *a2a.SubscribeToTaskReq
 }
 
 func (f *forward) SendStreamingMessage(ctx context.Context, r *a2a.SendMessageRequest) iter.Seq2[a2a.Event, error] {
+	if err := checkDepth(r); err != nil {
+		return func(yield func(a2a.Event, error) bool) { yield(nil, err) }
+	}
 	return orEnd(stream(ctx, f, r, transport.SendStreamingMessage), func(err error) (a2a.Event, error) {
 		if end := f.taskOf(r); end != nil {
 			return nil, overError(end)

@@ -17,10 +17,13 @@ import (
 	"github.com/a2aproject/a2a-go/v2/a2aclient/agentcard"
 	"github.com/a2aproject/a2a-go/v2/a2acompat/a2av0"
 	"github.com/a2aproject/a2a-go/v2/a2asrv"
+	"github.com/hashicorp/go-hclog"
+	"github.com/modelcontextprotocol/go-sdk/mcp"
 
 	"github.com/plughost/plughost/host/internal/config"
 	"github.com/plughost/plughost/host/internal/supervise"
 	"github.com/plughost/plughost/shared/a2ahttp"
+	"github.com/plughost/plughost/shared/calldepth"
 )
 
 func card() *a2a.AgentCard {
@@ -330,6 +333,64 @@ func TestAgentSeesAndCallsOnlyWhatItWasGranted(t *testing.T) {
 		}
 		if prompts, err := session.ListPrompts(t.Context(), nil); err == nil && len(prompts.Prompts) > 0 {
 			t.Errorf("%s sees prompts", name)
+		}
+	}
+}
+
+func TestCallOfAToolThatWasNotGrantedIsLogged(t *testing.T) {
+	f := newFront(t, mcpConfig("a"), agentConfig("echo", "a/one"))
+	var logged bytes.Buffer
+	f.agent("echo").log = hclog.New(&hclog.LoggerOptions{Output: &logged})
+	f.ready("a", newPlugin(t, newServer("one", "two")))
+	agent := newFakeAgent(t, card(), &echoAgent{})
+	f.readyAgent("echo", agent)
+	if _, err := call(t.Context(), <-agent.tools, "a__two"); err == nil || !strings.Contains(err.Error(), `unknown tool "a__two"`) {
+		t.Errorf("error %v", err)
+	}
+	if !strings.Contains(logged.String(), "a__two") {
+		t.Errorf("logged %q", logged.String())
+	}
+}
+
+func TestCallsOfAgentsGoDeeperUntilTheyAreRefused(t *testing.T) {
+	f := newFront(t, mcpConfig("a"), agentConfig("echo", "a/*"))
+	depths := make(chan any, 1)
+	server := newServer()
+	addTool(server, "depth", func(_ context.Context, request *mcp.CallToolRequest) (*mcp.CallToolResult, error) {
+		depths <- request.Params.Meta[calldepth.Key]
+		return text("done"), nil
+	})
+	f.ready("a", newPlugin(t, server))
+	agent := newFakeAgent(t, card(), &echoAgent{})
+	f.readyAgent("echo", agent)
+	session := <-agent.tools
+	for _, test := range []struct {
+		meta mcp.Meta
+		want any
+	}{
+		{nil, 1.0},
+		{mcp.Meta{calldepth.Key: 1}, 2.0},
+		{mcp.Meta{calldepth.Key: calldepth.Max - 1}, float64(calldepth.Max)},
+	} {
+		if _, err := session.CallTool(t.Context(), &mcp.CallToolParams{Name: "a__depth", Meta: test.meta}); err != nil {
+			t.Fatal(err)
+		}
+		if got := <-depths; got != test.want {
+			t.Errorf("%v becomes %v, want %v", test.meta, got, test.want)
+		}
+	}
+	_, err := session.CallTool(t.Context(), &mcp.CallToolParams{Name: "a__depth", Meta: mcp.Meta{calldepth.Key: calldepth.Max}})
+	if err == nil || !strings.Contains(err.Error(), "more than 8 agents stand before it") {
+		t.Errorf("error %v", err)
+	}
+	deep := say("hello")
+	deep.Metadata = map[string]any{calldepth.Key: calldepth.Max + 1}
+	if _, err := f.dial("echo").SendMessage(t.Context(), deep); err == nil || !strings.Contains(err.Error(), "more than 8 agents") {
+		t.Errorf("message: error %v", err)
+	}
+	for _, err := range f.dial("echo").SendStreamingMessage(t.Context(), deep) {
+		if err == nil {
+			t.Error("a message that is too deep is streamed")
 		}
 	}
 }

@@ -32,6 +32,7 @@ func (g *Gateway) Configure(services []config.Service) {
 				a = newAgent(service.Name, &g.common)
 				a.tools = newView("plughost", g.version, joinedName, g.common.log)
 				a.tools.grants = toolsOnly{service.Tools}
+				a.tools.server.AddReceivingMiddleware(a.checkCalls)
 				newAgents = append(newAgents, a)
 			}
 			agents = append(agents, a)
