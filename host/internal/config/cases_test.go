@@ -623,6 +623,11 @@ var badCases = []struct {
 		},
 	},
 	{
+		"token of a variable without a value",
+		`variable "v" {|}|host {| gateway {|  token "a" {|   value=var.v|  }|  token "b" {|   file="${var.v}/b"|  }| }|}`,
+		[]finding{at("1,10-13", "variable v is not set")},
+	},
+	{
 		"tokens that are alike",
 		`host {| gateway {|  token "a" {|   value="0123456789abcdef"|  }|  token "a" {|   value="0123456789abcde0"|  }|  token "c" {|   value="0123456789abcdef"|  }| }|}`,
 		[]finding{at("6,3-12", "already declared"), at("9,3-12", "the same as token", "3,3-12")},

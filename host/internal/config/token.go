@@ -84,7 +84,7 @@ func (d *decoder) token(block *hcl.Block) *tokenDecl {
 	switch {
 	case from != "":
 		t.Digest, t.known = sha256.Sum256([]byte(secret)), d.goodToken(t, secret, from)
-	case len(d.diags.list) == faults:
+	case len(d.diags.list) == faults && !d.silent(attrs["value"]) && !d.silent(attrs["file"]):
 		d.diags.errorf(t.header, "No token", `token %s: say what it is, by file = "FILE", a file that holds it, or by value.`, quote(t.Name))
 	}
 	t.services, t.Access.Services = d.names(attrs, "services", nil)
@@ -95,6 +95,16 @@ func (d *decoder) token(block *hcl.Block) *tokenDecl {
 		t.Access.Tools, t.grants = d.callable(tools)
 	}
 	return t
+}
+
+// silent reports whether an attribute has no value since something that it refers to
+// is at fault, of which that is said.
+func (d *decoder) silent(attr *hcl.Attribute) bool {
+	if attr == nil {
+		return false
+	}
+	_, ok := d.evaluate(attr.Expr)
+	return !ok
 }
 
 // callable reads the tools that the bearer of a token may call.
