@@ -9,6 +9,7 @@ import (
 
 	"github.com/plughost/plughost/shared"
 	plughostv1 "github.com/plughost/plughost/shared/proto/plughost/v1"
+	"github.com/plughost/plughost/shared/wire"
 )
 
 // codeUnavailable is the JSON-RPC error of a request that cannot be taken, in
@@ -104,6 +105,15 @@ func (c *client) put(message []byte) {
 func (c *client) answer(id, message []byte) {
 	c.put(message)
 	c.done(id)
+}
+
+// deliver has a message of a server sent that has no other session.
+func (c *client) deliver(m wire.Message) {
+	if m.Kind == wire.Response {
+		c.answer(m.Bytes(m.ID), m.Raw)
+		return
+	}
+	c.put(m.Raw)
 }
 
 // fail answers a request that was not begun, or cannot be answered otherwise.

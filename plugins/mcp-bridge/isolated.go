@@ -67,7 +67,7 @@ func (i *isolated) open(c *client) (upstream, error) {
 		return nil, fmt.Errorf("%d sessions have a server of their own, and there can be no more", maxIsolated)
 	}
 	a := &alone{isolated: i, client: c}
-	server, err := i.start.start(a.receive)
+	server, err := i.start.start(c.deliver)
 	if err != nil {
 		i.log.Printf("[ERROR] %v", err)
 		i.exitIfUseless(err)
@@ -86,15 +86,6 @@ func (i *isolated) exitIfUseless(err error) {
 	if errors.As(err, &exit) && exit.Status == exitConfig {
 		go i.exit(exit)
 	}
-}
-
-// receive passes on what the server sends.
-func (a *alone) receive(m wire.Message) {
-	if m.Kind == wire.Response {
-		a.client.answer(m.Bytes(m.ID), m.Raw)
-		return
-	}
-	a.client.put(m.Raw)
 }
 
 // watch ends the session with its server.

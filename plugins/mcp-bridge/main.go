@@ -65,6 +65,9 @@ type backend interface {
 }
 
 func newBackend(target bridge.Target, work *shared.Work, logger *log.Logger) backend {
+	if target.URL != "" {
+		return newRemote(target, logger)
+	}
 	start := launcher{target: target, stderr: logger.Writer(), log: logger, spawn: newSpawner()}
 	if target.Isolated {
 		return newIsolated(start, logger)

@@ -30,11 +30,13 @@ import (
 // patience bounds waits for what must happen.
 const patience = 30 * time.Second
 
-// hosted is a bridge with the server of the test binary behind it.
+// hosted is a bridge with a server behind it.
 type hosted struct {
 	t    *testing.T
 	conn *grpc.ClientConn
 	work *shared.Work
+
+	backend backend
 }
 
 func host(t *testing.T, isolated bool) *hosted {
@@ -43,10 +45,16 @@ func host(t *testing.T, isolated bool) *hosted {
 	if err != nil {
 		t.Fatal(err)
 	}
+	return hostTarget(t, bridge.Target{Path: self, Args: []string{self, "serve"}, Isolated: isolated})
+}
+
+func hostTarget(t *testing.T, target bridge.Target) *hosted {
+	t.Helper()
 	h := &hosted{t: t, work: &shared.Work{}}
-	logger := log.New(t.Output(), "", 0)
-	backend := newBackend(bridge.Target{Path: self, Args: []string{self, "serve"}, Isolated: isolated}, h.work, logger)
-	if err := backend.Start(); err != nil {
+	backend := newBackend(target, h.work, log.New(t.Output(), "", 0))
+	h.backend = backend
+	err := backend.Start()
+	if err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { backend.Stop(context.Background()) })

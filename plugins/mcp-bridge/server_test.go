@@ -29,8 +29,13 @@ const (
 	plain   = "test://plain"
 )
 
-// serve is a server of the official SDK on standard input and output.
+// serve serves on standard input and output.
 func serve() error {
+	return newServer().Run(context.Background(), &mcp.StdioTransport{})
+}
+
+// newServer is a server of the official SDK.
+func newServer() *mcp.Server {
 	server := mcp.NewServer(&mcp.Implementation{Name: "test", Version: "1"}, &mcp.ServerOptions{
 		SubscribeHandler:   func(context.Context, *mcp.SubscribeRequest) error { return nil },
 		UnsubscribeHandler: func(context.Context, *mcp.UnsubscribeRequest) error { return nil },
@@ -107,5 +112,5 @@ func serve() error {
 		add("new", func(context.Context, *mcp.ServerSession, any) (string, error) { return "", nil })
 		return "", nil
 	})
-	return server.Run(context.Background(), &mcp.StdioTransport{})
+	return server
 }

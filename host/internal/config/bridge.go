@@ -29,8 +29,9 @@ var programs = []string{"command", "exec", "url"}
 // program reads what the service is: a plugin, or an MCP server that is none.
 func (d *decoder) program(s *serviceDecl, block *hcl.Block, content *hcl.BodyContent) {
 	attrs := content.Attributes
-	command, exec, url := d.arguments(attrs, "command"), d.arguments(attrs, "exec"), d.str(attrs, "url", "")
-	absent := map[string]bool{"command": command.absent, "exec": exec.absent, "url": attrs["url"] == nil}
+	command, exec := d.arguments(attrs, "command"), d.arguments(attrs, "exec")
+	address, noAddress := d.address(attrs)
+	absent := map[string]bool{"command": command.absent, "exec": exec.absent, "url": noAddress}
 	given := slices.DeleteFunc(slices.Clone(programs), func(name string) bool { return absent[name] })
 	if len(given) == 0 {
 		d.noProgram(s, block, content)
@@ -52,7 +53,7 @@ func (d *decoder) program(s *serviceDecl, block *hcl.Block, content *hcl.BodyCon
 		s.Exec, s.Path = d.command(exec)
 		s.Sessions = sessions.V
 	case "url":
-		d.remote(s, url, attrs)
+		d.remote(s, address, attrs)
 	}
 	d.without(attrs, name, sessions.Set)
 }
@@ -76,7 +77,7 @@ func (d *decoder) insteadOfCommand(s *serviceDecl) string {
 	if s.Kind != KindMCP {
 		return ""
 	}
-	return ` An MCP server that is no plugin has "exec" in its place.`
+	return ` An MCP server that is no plugin has "exec" or "url" in its place.`
 }
 
 // notWith are the attributes that mean nothing beside one of programs, and why.
@@ -129,6 +130,21 @@ func looksOnPath(path string) bool {
 	n, _ := io.ReadFull(file, line)
 	line, _, _ = bytes.Cut(line[:n], []byte("\n"))
 	return bytes.HasPrefix(line, []byte("#!")) && bytes.Contains(line, []byte("/env "))
+}
+
+// address reads the URL, which may be absent, or null.
+func (d *decoder) address(attrs hcl.Attributes) (address val[string], absent bool) {
+	attr := attrs["url"]
+	if attr == nil {
+		return val[string]{}, true
+	}
+	v, ok := d.evaluate(attr.Expr)
+	if !ok || v.IsNull() {
+		return val[string]{}, ok
+	}
+	address.Range = attr.Expr.Range()
+	address.V, address.Set = d.text(v, address.Range, "url")
+	return address, false
 }
 
 // remote reads a server that is reached over HTTP.

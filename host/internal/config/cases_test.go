@@ -758,6 +758,25 @@ var badCases = []struct {
 		[]finding{at("3,2-10", `it cannot be beside "command"`)},
 	},
 	{
+		"no addresses of a server",
+		`service "mcp" "a" {| url="example.com/mcp"|}|service "mcp" "b" {| url="ftp://example.com"|}|service "mcp" "c" {| url="https://me:secret\u0040example.com"|}|service "mcp" "d" {| url="https://example.com/#x"|}`,
+		[]finding{at("2,6-23", "Not a URL", "https://example.com/mcp"), at("5,6-25", "Not a URL"), at("8,6-42", "as a header"), at("11,6-30", "#")},
+	},
+	{
+		"headers that cannot be sent",
+		`service "mcp" "a" {| url="http://example.com"| headers={|  "X Y"="1"|  host="h"|  A="1"|  a="2"|  B="x\ny"| }|}`,
+		[]finding{
+			warns("2,6-26", "Use https"),
+			at("4,3-8", "cannot be the name"), at("5,3-7", "set by the host"),
+			at("7,3-4", "the same header as A"), at("8,5-11", "headers.B", "line break"),
+		},
+	},
+	{
+		"what a remote server cannot have",
+		`service "mcp" "z" {| url="https://example.com"| port=8101| sessions="isolated"|}|@ headers={A="1"}|}`,
+		[]finding{at("3,2-6", "listens elsewhere"), at("4,2-10", "one of its own"), at("8,2-9", `has "url"`)},
+	},
+	{
 		"sessions and a checksum of a server that is no plugin",
 		`service "mcp" "a" {| exec=["sh"]| sessions="private"| checksum="sha256:` + strings.Repeat("0123456789abcdef", 4) + `"|}`,
 		[]finding{at("3,11-20", "sessions", "isolated"), at("4,2-10", `it cannot be beside "exec"`)},

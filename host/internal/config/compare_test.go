@@ -35,6 +35,7 @@ func TestCompare(t *testing.T) {
 		{"arguments in another order", func(s *Service) { s.Command = []string{"-v", "bin/clock"} }, []string{"command"}, nil},
 		{"the same name found elsewhere", func(s *Service) { s.Path = "/usr/bin/clock" }, []string{"command"}, nil},
 		{"a server in place of a plugin", func(s *Service) { s.Exec, s.Command, s.Sessions = s.Command, nil, SessionsShared }, []string{"command", "exec", "sessions"}, nil},
+		{"headers", func(s *Service) { s.Headers = map[string]string{"Authorization": "secret"} }, []string{"headers.Authorization"}, nil},
 		{"sessions", func(s *Service) { s.Sessions = SessionsIsolated }, []string{"sessions"}, nil},
 		{"another directory", func(s *Service) { s.Dir = "/" }, []string{"dir"}, nil},
 		{"a variable's value", func(s *Service) { s.Env = map[string]string{"TOKEN": "new", "LOG": "debug"} }, []string{"env.TOKEN"}, nil},

@@ -119,13 +119,14 @@ func TestEveryArgumentIsDescribed(t *testing.T) {
 var needed = map[string]map[string]string{
 	"service":            {"command": `["sh"]`},
 	"service.sessions":   {"exec": `["sh"]`},
+	"service.headers":    {"url": `"https://example.com/mcp"`},
 	"service.orphan_ttl": {"on_host_exit": `"keep"`},
 	"host.gateway.token": {"value": `"0123456789abcdef0123456789abcdef"`},
 	"host.gateway.tls":   {"certificate": `"cert.pem"`, "key": `"key.pem"`},
 }
 
 // noPlugins are arguments of services that have no command.
-var noPlugins = []string{"exec", "sessions"}
+var noPlugins = []string{"exec", "sessions", "url", "headers"}
 
 // configurationOf is one in which an argument of the host or of a service has a
 // value.

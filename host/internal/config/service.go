@@ -51,6 +51,14 @@ var serviceSchema = Block{
 			Name: "sessions", Type: TypeString, Default: `"shared"`, Values: []string{SessionsShared, SessionsIsolated},
 			Doc: "with `exec`: one process serves all clients, or each session has one of its own",
 		},
+		{
+			Name: "url", Type: TypeString, DefaultDoc: "none", Example: `"https://example.com/mcp"`,
+			Doc: "in the place of `command`: a remote MCP server that speaks Streamable HTTP; see [below](#remote-servers)",
+		},
+		{
+			Name: "headers", Type: TypeMap, DefaultDoc: "none", Example: `{ Authorization = "Bearer ${env("TOKEN")}" }`,
+			Doc: "with `url`: headers of every request. Their values are shown nowhere",
+		},
 		{Name: "dir", Type: TypePath, DefaultDoc: "the file's directory", Example: `"/"`, Doc: "working directory"},
 		{Name: "env", Type: TypeMap, DefaultDoc: "none", Example: `{ LOG = "debug" }`, Doc: "variables to set"},
 		{
@@ -181,8 +189,11 @@ func (d *decoder) service(block *hcl.Block) *serviceDecl {
 		s.Health.Failures = d.whole(attrs, "failures", s.Health.Failures, 1, 1000).V
 	}
 	s.Restart = defaultRestart()
+	if s.URL != "" {
+		s.Restart.Limit = 0 // it may be away for long, and comes back by itself
+	}
 	if restart := d.single(content, "restart"); restart != nil {
-		s.Restart = d.restart(restart)
+		s.Restart = d.restart(restart, s.Restart)
 	}
 	s.StopGrace = defaultStopGrace
 	if stop := d.single(content, "stop"); stop != nil {
@@ -261,9 +272,8 @@ func (d *decoder) serviceName(block *hcl.Block) {
 		maxServiceName, hint)
 }
 
-func (d *decoder) restart(block *hcl.Block) Restart {
+func (d *decoder) restart(block *hcl.Block, r Restart) Restart {
 	attrs := d.attrs(block, restartSchema)
-	r := defaultRestart()
 	r.Policy = d.oneOf(attrs, "policy", r.Policy, RestartAlways, RestartOnFailure, RestartNever).V
 	delay := d.duration(attrs, "delay", r.Delay, 0)
 	maxDelay := d.duration(attrs, "max_delay", r.MaxDelay, 0)

@@ -1,0 +1,185 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"log"
+	"sync"
+	"time"
+
+	"github.com/plughost/plughost/shared"
+	"github.com/plughost/plughost/shared/bridge"
+	"github.com/plughost/plughost/shared/wire"
+)
+
+// tellTimeout is what a remote server has to take a notification.
+const tellTimeout = 30 * time.Second
+
+// remote gives each session one with a server elsewhere. Of one session of its
+// own it knows whether that server answers.
+type remote struct {
+	*endpoint
+	log    *log.Logger
+	life   context.Context
+	cancel context.CancelFunc
+
+	checking sync.Mutex
+	probe    *link // the session to check the health with
+}
+
+func newRemote(target bridge.Target, logger *log.Logger) *remote {
+	r := &remote{endpoint: newEndpoint(target.URL, target.Headers), log: logger}
+	r.life, r.cancel = context.WithCancel(context.Background())
+	return r
+}
+
+// Start returns when the server answers. It tries as long as it is let, unless
+// the server refuses who asks.
+func (r *remote) Start() error {
+	for wait := minReconnect / 4; ; wait = min(2*wait, maxReconnect) {
+		err := r.greet(r.life)
+		var status *statusError
+		switch {
+		case err == nil:
+			return nil
+		case errors.As(err, &status) && status.refused():
+			return &shared.ExitError{Status: exitConfig, Err: err}
+		}
+		r.log.Printf("[WARN] trying again: %v", err)
+		if err := pause(r.life, wait); err != nil {
+			return err
+		}
+	}
+}
+
+// greet begins the bridge's own session.
+func (r *remote) greet(ctx context.Context) error {
+	params, err := json.Marshal(map[string]any{
+		"protocolVersion": revisions[len(revisions)-1],
+		"capabilities":    struct{}{},
+		"clientInfo":      map[string]any{"name": "plughost " + bridge.Name, "version": version()},
+	})
+	if err != nil {
+		return err
+	}
+	probe := &link{endpoint: r.endpoint}
+	if err := r.ask(ctx, probe, "initialize", params); err != nil {
+		return err
+	}
+	if err := probe.tell(ctx, []byte(`{"jsonrpc":"2.0","method":"notifications/initialized"}`)); err != nil {
+		return err
+	}
+	r.probe = probe
+	return nil
+}
+
+// ask makes a request of the bridge's own.
+func (r *remote) ask(ctx context.Context, l *link, method string, params []byte) error {
+	request, err := wire.Scan(fmt.Appendf(nil, `{"jsonrpc":"2.0","id":1,"method":%q,"params":%s}`, method, params))
+	if err != nil {
+		return err
+	}
+	var refusal error
+	err = l.ask(ctx, request, func(m wire.Message) {
+		if m.Kind == wire.Response && m.Error.Found() && method == "initialize" {
+			refusal = fmt.Errorf("the remote server refuses to be initialized: %s", shown(m.Bytes(m.Error)))
+		}
+	})
+	return errors.Join(err, refusal)
+}
+
+// Health asks the server for a sign of life.
+func (r *remote) Health(ctx context.Context) error {
+	r.checking.Lock()
+	defer r.checking.Unlock()
+	err := r.ask(ctx, r.probe, "ping", []byte("{}"))
+	if errors.Is(err, errForgotten) {
+		return r.greet(ctx)
+	}
+	return err
+}
+
+// Stop ends what is under way.
+func (r *remote) Stop(context.Context) {
+	r.cancel()
+	r.checking.Lock()
+	defer r.checking.Unlock()
+	if r.probe != nil {
+		r.probe.close()
+		r.probe = &link{endpoint: r.endpoint}
+	}
+}
+
+// open implements backend.
+func (r *remote) open(c *client) (upstream, error) {
+	a := &away{link: &link{endpoint: r.endpoint}, client: c}
+	a.life, a.cancel = context.WithCancel(r.life)
+	return a, nil
+}
+
+// away is a session with a remote server.
+type away struct {
+	*link
+	client *client
+	life   context.Context
+	cancel context.CancelFunc
+}
+
+// send implements upstream. A request waits for its answer beside those that
+// come after it; all else is passed on in its order.
+func (a *away) send(_ context.Context, m wire.Message) error {
+	if m.Kind != wire.Request {
+		return a.pass(m)
+	}
+	if string(m.Method) == "server/discover" {
+		id := m.Bytes(m.ID)
+		a.client.answer(id, failure(id, wire.CodeMethodNotFound, "this server is served to clients that initialize a session"))
+		return nil
+	}
+	go func() {
+		id := m.Bytes(m.ID)
+		err := a.ask(a.life, m, a.client.deliver)
+		switch {
+		case errors.Is(err, errForgotten):
+			a.client.end(err)
+		case err != nil:
+			a.client.answer(id, failure(id, codeUnavailable, err.Error()))
+		}
+	}()
+	return nil
+}
+
+// pass passes on what wants no answer. That the server does not take it is not
+// the end: the next request says why, if it lasts.
+func (a *away) pass(m wire.Message) error {
+	ctx, cancel := context.WithTimeout(a.life, tellTimeout)
+	defer cancel()
+	err := a.tell(ctx, m.Raw)
+	if errors.Is(err, errForgotten) {
+		return err
+	}
+	switch string(m.Method) {
+	case "notifications/initialized":
+		go a.hear()
+	case "notifications/cancelled":
+		if span, err := m.CancelledID(); err == nil {
+			a.client.done(m.Bytes(span))
+		}
+	}
+	return nil
+}
+
+// hear passes on what the server says by itself.
+func (a *away) hear() {
+	if err := a.listen(a.life, a.client.deliver); errors.Is(err, errForgotten) {
+		a.client.end(err)
+	}
+}
+
+// close implements upstream.
+func (a *away) close() {
+	a.cancel()
+	go a.link.close()
+}

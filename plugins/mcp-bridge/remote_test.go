@@ -1,0 +1,176 @@
+//go:build unix
+
+package main
+
+import (
+	"context"
+	"errors"
+	"io"
+	"log"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/modelcontextprotocol/go-sdk/mcp"
+
+	"github.com/plughost/plughost/shared"
+	"github.com/plughost/plughost/shared/bridge"
+)
+
+const secret = "Bearer of-a-canary"
+
+// elsewhere is a remote server that knows who asks by a header. What it answers
+// is given by wrap, if that is not nil.
+func elsewhere(t *testing.T, wrap func(http.Handler) http.Handler) (target bridge.Target) {
+	t.Helper()
+	var handler http.Handler = mcp.NewStreamableHTTPHandler(func(*http.Request) *mcp.Server { return newServer() }, nil)
+	if wrap != nil {
+		handler = wrap(handler)
+	}
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if r.Header.Get("Authorization") != secret {
+			w.WriteHeader(http.StatusUnauthorized)
+			return
+		}
+		handler.ServeHTTP(w, r)
+	}))
+	t.Cleanup(server.Close)
+	t.Cleanup(server.CloseClientConnections)
+	return bridge.Target{URL: server.URL + "/mcp?key=of-a-canary", Headers: map[string]string{"Authorization": secret}}
+}
+
+func TestRemoteServerIsServed(t *testing.T) {
+	t.Parallel()
+	h := hostTarget(t, elsewhere(t, nil))
+	var all heard
+	options := all.options()
+	options.ElicitationHandler = answering("accept").ElicitationHandler
+	session := h.connect(options)
+	if got, failed := callTool(t, session, "ask"); failed || got != "accept" {
+		t.Errorf("the server was told %q, want what the client said", got)
+	}
+	if err := session.Subscribe(t.Context(), &mcp.SubscribeParams{URI: watched}); err != nil {
+		t.Fatal(err)
+	}
+	callTool(t, session, "update")
+	callTool(t, session, "change")
+	all.wait(t, "the client", watched, "tools")
+	_, giveUp := h.waiting(&mcp.ClientOptions{})
+	giveUp()
+	if err := h.backend.Health(t.Context()); err != nil {
+		t.Errorf("the server is not healthy: %v", err)
+	}
+}
+
+func TestRemoteServerThatRefusesIsNotTriedAgain(t *testing.T) {
+	t.Parallel()
+	target := elsewhere(t, nil)
+	target.Headers = nil
+	err := newRemote(target, log.New(io.Discard, "", 0)).Start()
+	var exit *shared.ExitError
+	if !errors.As(err, &exit) || exit.Status != exitConfig || !strings.Contains(err.Error(), "401") {
+		t.Errorf("the start fails with %v, want the status, and EX_CONFIG", err)
+	}
+}
+
+// TestRemoteServerComesBack has a server that is away at the start, forgets its
+// sessions, and is away again.
+func TestRemoteServerComesBack(t *testing.T) {
+	t.Parallel()
+	var requests, away atomic.Int64
+	away.Store(2)
+	forget := make(chan struct{}, 1)
+	h := hostTarget(t, elsewhere(t, func(next http.Handler) http.Handler {
+		return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			if r.Method != http.MethodPost {
+				next.ServeHTTP(w, r)
+				return
+			}
+			requests.Add(1)
+			if away.Add(-1) >= 0 {
+				w.WriteHeader(http.StatusBadGateway)
+				return
+			}
+			select {
+			case <-forget:
+				w.WriteHeader(http.StatusNotFound)
+			default:
+				next.ServeHTTP(w, r)
+			}
+		})
+	}))
+	if requests.Load() < 3 {
+		t.Errorf("the server was asked %d times until it answered, want 3 at the least", requests.Load())
+	}
+	session := h.connect(nil)
+	if text, failed := callTool(t, session, "pid"); failed {
+		t.Fatal(text)
+	}
+	away.Store(1)
+	if text, failed := callTool(t, session, "pid"); !failed || !strings.Contains(text, "502") {
+		t.Errorf("a call to a server that is away: %s, want its status", text)
+	}
+	if text, failed := callTool(t, session, "pid"); failed {
+		t.Errorf("a call to a server that is back: %s", text)
+	}
+	forget <- struct{}{}
+	if text, failed := callTool(t, session, "pid"); !failed {
+		t.Errorf("a call in a session that is forgotten: %s", text)
+	}
+	if text, failed := callTool(t, h.connect(nil), "pid"); failed {
+		t.Errorf("a call in a new session: %s", text)
+	}
+	forget <- struct{}{}
+	if err := h.backend.Health(t.Context()); err != nil {
+		t.Errorf("after its own session was forgotten the bridge says: %v", err)
+	}
+}
+
+func TestSecretsOfRemoteServersAreNotTold(t *testing.T) {
+	t.Parallel()
+	stolen := make(chan string, 1)
+	thief := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) { stolen <- r.Header.Get("Authorization") }))
+	defer thief.Close()
+	for name, target := range map[string]bridge.Target{
+		"redirected": elsewhere(t, func(http.Handler) http.Handler {
+			return http.RedirectHandler(thief.URL, http.StatusTemporaryRedirect)
+		}),
+		"unreachable": {URL: "http://127.0.0.1:1/?key=of-a-canary", Headers: map[string]string{"Authorization": secret}},
+		"no address":  {URL: "http://[of-a-canary", Headers: map[string]string{"Authorization": secret}},
+	} {
+		var text strings.Builder
+		r := newRemote(target, log.New(&text, "", 0))
+		ctx, cancel := context.WithTimeout(t.Context(), 5*time.Second)
+		err := r.greet(ctx)
+		cancel()
+		if err == nil {
+			t.Errorf("%s: the server is greeted", name)
+			continue
+		}
+		if strings.Contains(err.Error()+text.String(), "canary") {
+			t.Errorf("%s: the secret is told: %v %s", name, err, text.String())
+		}
+	}
+	select {
+	case got := <-stolen:
+		t.Errorf("another server was sent the headers: %q", got)
+	default:
+	}
+}
+
+func TestEventsAreReadAsTheStandardHasThem(t *testing.T) {
+	t.Parallel()
+	reader := newEvents(strings.NewReader(": a comment\n\nid: 1\nretry: 20\nevent: message\ndata: {\ndata:}\n\nid: 2\ndata\n\n\nid: 3\ndata: cut off"))
+	for _, want := range []event{{"1", []byte("{\n}"), 20 * time.Millisecond}, {"2", nil, 20 * time.Millisecond}} {
+		got, err := reader.next()
+		if err != nil || got.id != want.id || string(got.data) != string(want.data) || got.retry != want.retry {
+			t.Errorf("read %+v, %v; want %+v", got, err, want)
+		}
+	}
+	if got, err := reader.next(); err != io.EOF {
+		t.Errorf("an event that is cut off is read: %+v, %v", got, err)
+	}
+}
