@@ -102,6 +102,42 @@ func TestKeptServicesAreTakenOver(t *testing.T) {
 	checkNothingLeft(t, h.stateDir)
 }
 
+// TestReloadOfAdoptedServices reloads a host that took its services over: what did
+// not change keeps the process of the first host, and what did is restarted.
+func TestReloadOfAdoptedServices(t *testing.T) {
+	t.Parallel()
+	same, changed := fault("same", keepBody), fault("changed", keepBody)
+	opts := faultConfig(t, hostOptions{}, same, changed)
+	h := startHost(t, opts)
+	h.waitReady()
+	before := h.status()
+	h.kill()
+	opts.stateDir = h.stateDir
+	h = startHost(t, opts)
+	h.waitReady()
+	checkSame(t, before, h.status())
+	h.plan(0).want(t, "keep same", "keep changed")
+
+	opts.hostBlock = "  log_level = \"debug\"\n"
+	h.configure(opts, same, fault("changed", keepBody+"  env = { A = \"2\" }\n"))
+	done := h.reload(0)
+	done.want(t, "keep same", "restart changed env.A")
+	if len(done.HostRestart) > 0 {
+		t.Errorf("the host would have to be restarted for %q", done.HostRestart)
+	}
+	h.waitState("changed", "ready")
+	checkSame(t, map[string]serviceStatus{"same": before["same"]}, h.status())
+	if alive(before["changed"].PID) {
+		t.Error("the changed service's process of before is still there")
+	}
+	// What is told from this level on is told now.
+	h.connect(t, "same")
+	h.waitOutput("[DEBUG]")
+	h.signal(syscall.SIGINT)
+	h.waitExit()
+	checkNothingLeft(t, h.stateDir)
+}
+
 // checkLogged waits until lines are in a service's log, and checks that each is
 // there once.
 func (h *host) checkLogged(t *testing.T, service string, want []logEntry) {
