@@ -31,13 +31,16 @@ func TestGatewayRefusesWebPagesOfElsewhere(t *testing.T) {
 	h.waitReady()
 	body := []byte(`{"jsonrpc":"2.0","id":1,"method":"initialize","params":{"protocolVersion":"2025-06-18","capabilities":{},"clientInfo":{"name":"t","version":"1"}}}`)
 	tests := []struct {
-		name, host, origin string
-		want               int
+		name, host string
+		origins    []string
+		want       int
 	}{
-		{"a program", "", "", 200},
-		{"a page of this machine", "", "http://localhost:3000", 200},
-		{"a page of elsewhere", "", "https://evil.example", 403},
-		{"a rebound name", "evil.example", "", 403},
+		{"a program", "", nil, 200},
+		{"a page of this machine", "", []string{"http://localhost:3000"}, 200},
+		{"a page of elsewhere", "", []string{"https://evil.example"}, 403},
+		{"a page of nowhere", "", []string{"null"}, 403},
+		{"two pages", "", []string{"http://localhost:3000", "https://evil.example"}, 403},
+		{"a rebound name", "evil.example", nil, 403},
 	}
 	for _, test := range tests {
 		t.Run(test.name, func(t *testing.T) {
@@ -51,8 +54,8 @@ func TestGatewayRefusesWebPagesOfElsewhere(t *testing.T) {
 				if test.host != "" {
 					request.Host = test.host
 				}
-				if test.origin != "" {
-					request.Header.Set("Origin", test.origin)
+				for _, origin := range test.origins {
+					request.Header.Add("Origin", origin)
 				}
 				response, err := http.DefaultClient.Do(request)
 				if err != nil {
