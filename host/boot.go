@@ -53,6 +53,7 @@ type host struct {
 	readiness *readiness
 	limits    limits
 	systemd   systemd
+	output    output
 	base      string // URL of the gateway, from listen on
 
 	now     atomic.Pointer[config.Config] // what holds since the last reload; conf is the first
@@ -254,10 +255,11 @@ func (h *host) run(ctx, stop, hurry context.Context) (err error) {
 	running.Go(func() { h.manager.Run(loop) })
 	running.Go(func() { h.serve("the gateway", func() error { return h.guard.Serve(listener) }) })
 	running.Go(func() { h.serve("the control API", func() error { return api.Serve(socket) }) })
-	running.Go(func() { h.announce(stop) })
 
 	if stop.Err() == nil { // else it came during the reclaim
+		loud := h.quiet()
 		h.manager.StartAll(h.adopted.refs()...)
+		running.Go(func() { h.announce(stop, loud) })
 		running.Go(func() { h.systemd.follow(stop, h.news.events, h.manager.Statuses) })
 	}
 	running.Go(func() { h.systemd.watchdog(loop, func() { h.manager.Statuses() }) })
@@ -265,6 +267,9 @@ func (h *host) run(ctx, stop, hurry context.Context) (err error) {
 	<-stop.Done()
 	h.systemd.stopping()
 	h.news.stopping()
+	loud := h.quiet()
+	defer loud()
+	running.Go(func() { h.showServices(loop, atRest) })
 	err = h.shutDown(hurry, api, keepsServices(stop))
 	endLoop()
 	running.Wait()

@@ -101,7 +101,12 @@ func eventColor(event events.Event) int {
 	case events.ReclaimFailed, events.RegistryMoved:
 		return sgrRed
 	}
-	switch event.To {
+	return stateColor(event.To)
+}
+
+// stateColor is that of a state.
+func stateColor(state supervise.State) int {
+	switch state {
 	case supervise.Ready:
 		return sgrGreen
 	case supervise.Unhealthy, supervise.Backoff:

@@ -3,8 +3,6 @@ package main
 import (
 	"context"
 	"fmt"
-	"os"
-	"strings"
 	"sync"
 
 	"github.com/plughost/plughost/host/internal/config"
@@ -62,25 +60,20 @@ func (r *readiness) all() bool {
 	return true
 }
 
-// announce tells people where everything is, once all is ready.
-func (h *host) announce(stop context.Context) {
+// announce shows how the start goes on, and tells people where everything is
+// once all is ready. loud is called when the start is over.
+func (h *host) announce(stop context.Context, loud func()) {
+	h.showServices(stop, settled)
+	if h.output.board != nil && stop.Err() == nil && !h.readiness.all() {
+		loud()
+		fmt.Fprintf(h.output.people, "plughost runs, and goes on with what is not ready yet; %s\n", h.addresses())
+	}
 	select {
 	case <-h.readiness.ready:
 		h.news.ready()
+		loud() // the board has said so already
 	case <-stop.Done():
 		return
 	}
-	var b strings.Builder
-	services := h.current().Services
-	fmt.Fprintf(&b, "plughost is ready: %s\n", count(len(services), "service"))
-	fmt.Fprintf(&b, "  MCP, all services   %s/mcp\n", h.base)
-	for _, service := range services {
-		switch service.Kind {
-		case config.KindMCP:
-			fmt.Fprintf(&b, "  MCP %-15s %s/mcp/%s\n", service.Name, h.base, service.Name)
-		case config.KindAgent:
-			fmt.Fprintf(&b, "  A2A %-15s %s/a2a/%s\n", service.Name, h.base, service.Name)
-		}
-	}
-	fmt.Fprint(os.Stdout, b.String())
+	fmt.Fprintf(h.output.people, "plughost is ready: %s; %s\n", count(len(h.current().Services), "service"), h.addresses())
 }

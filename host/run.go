@@ -55,9 +55,10 @@ func run(ctx context.Context, at *location, in config.Input, outliveHost bool) e
 	if err != nil {
 		return err
 	}
+	out, logs := newOutput()
 	log := hclog.New(&hclog.LoggerOptions{
 		Level:      hclog.LevelFromString(conf.Host.LogLevel),
-		Output:     os.Stderr,
+		Output:     logs,
 		TimeFormat: "2006-01-02T15:04:05.000Z07:00",
 	})
 	switch outcome, err := stamp(inst.ID); outcome {
@@ -69,14 +70,14 @@ func run(ctx context.Context, at *location, in config.Input, outliveHost bool) e
 	if err := writeDiagnostics(os.Stderr, warnings); err != nil {
 		return err
 	}
-	stop, hurry, hangups := watchSignals(log)
+	stop, hurry, hangups := watchSignals(log, out)
 	stop, ended := underServiceManager(stop, log)
 	defer ended()
 	host, err := newHost(conf, inst, log, outliveHost)
 	if err != nil {
 		return fmt.Errorf("cannot start the host: %w", err)
 	}
-	host.hangups = hangups
+	host.hangups, host.output = hangups, out
 	if host.input, err = absolute(in); err != nil {
 		return fmt.Errorf("cannot start the host: %w", err)
 	}
@@ -99,7 +100,7 @@ func keepsServices(stop context.Context) bool {
 // watchSignals returns two contexts: the first ends with the first SIGTERM or
 // SIGINT, the second with the second. Each SIGHUP is in hangups, unless one that
 // came before is still there.
-func watchSignals(log hclog.Logger) (stop, hurry context.Context, hangups <-chan struct{}) {
+func watchSignals(log hclog.Logger, out output) (stop, hurry context.Context, hangups <-chan struct{}) {
 	hangup := make(chan struct{}, 1)
 	stop, endStop := context.WithCancelCause(context.Background())
 	hurry, endHurry := context.WithCancel(context.Background())
@@ -114,10 +115,10 @@ func watchSignals(log hclog.Logger) (stop, hurry context.Context, hangups <-chan
 				default:
 				}
 			case stop.Err() == nil:
-				log.Info("stopping the services; signal again to give them no more time", "signal", sig)
+				out.say(log, hclog.Info, "stopping the services; signal again to give them no more time", sig)
 				endStop(&signalError{sig})
 			default:
-				log.Warn("ending all services now", "signal", sig)
+				out.say(log, hclog.Warn, "ending all services now", sig)
 				endHurry()
 			}
 		}

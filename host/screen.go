@@ -43,14 +43,18 @@ func (s *screen) Write(lines []byte) (int, error) {
 	return len(lines), nil
 }
 
-// draw writes lines over the text that is shown, and the text anew below.
+// draw writes lines over the text that is shown, and the text anew below. What
+// was there is overwritten line by line: a terminal that is cleared may keep all
+// of it in its history.
 func (s *screen) draw(above string) {
 	var b strings.Builder
 	if s.lines > 0 {
 		fmt.Fprintf(&b, "\x1b[%dA", s.lines)
 	}
-	b.WriteString("\r\x1b[J") // to the end of the screen
-	b.WriteString(above)
+	b.WriteByte('\r')
+	for line := range strings.Lines(above) {
+		b.WriteString(strings.TrimSuffix(line, "\n") + toLineEnd + "\n")
+	}
 	width, height, err := term.GetSize(int(s.out.Fd()))
 	if err != nil {
 		width, height = 80, 24
@@ -61,11 +65,18 @@ func (s *screen) draw(above string) {
 		if s.lines == height-1 {
 			break
 		}
-		b.WriteString(cut(strings.TrimSuffix(line, "\n"), width) + "\n")
+		b.WriteString(cut(strings.TrimSuffix(line, "\n"), width) + toLineEnd + "\n")
 		s.lines++
 	}
+	b.WriteString(toScreenEnd)
 	_, _ = io.WriteString(s.out, b.String())
 }
+
+// Sequences that erase from the cursor on.
+const (
+	toLineEnd   = "\x1b[K"
+	toScreenEnd = "\x1b[J"
+)
 
 // fit cuts the lines of a text to the width of w, if that is a terminal.
 func fit(w io.Writer, text string) string {
