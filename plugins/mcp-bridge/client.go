@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"strconv"
 	"sync"
 
 	"github.com/plughost/plughost/shared"
@@ -86,14 +87,27 @@ func (c *client) close() {
 }
 
 // put has a message sent, after those before it. It keeps the bytes.
-func (c *client) put(message []byte) {
+func (c *client) put(message []byte) { c.enqueue(&plughostv1.Frame{Message: message}) }
+
+// putFor is put for a message that is sent in the course of a request, whose id
+// may be nil.
+func (c *client) putFor(id, message []byte) {
+	frame := &plughostv1.Frame{Message: message}
+	if number, err := strconv.ParseInt(string(id), 10, 64); err == nil {
+		frame.Request = &number
+	}
+	c.enqueue(frame)
+}
+
+func (c *client) enqueue(frame *plughostv1.Frame) {
+	size := len(frame.GetMessage())
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if len(c.queue) >= maxWaiting || len(c.queue) > 0 && c.size+len(message) > maxWaitingBytes {
+	if len(c.queue) >= maxWaiting || len(c.queue) > 0 && c.size+size > maxWaitingBytes {
 		c.end(errSlow)
 		return
 	}
-	c.queue, c.size = append(c.queue, &plughostv1.Frame{Message: message}), c.size+len(message)
+	c.queue, c.size = append(c.queue, frame), c.size+size
 	select {
 	case c.filled <- struct{}{}:
 	default:

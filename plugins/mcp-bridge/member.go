@@ -3,7 +3,11 @@ package main
 import (
 	"context"
 	"fmt"
+	"slices"
+	"strconv"
 	"strings"
+
+	"github.com/modelcontextprotocol/go-sdk/mcp"
 
 	"github.com/plughost/plughost/shared/wire"
 )
@@ -19,6 +23,7 @@ type member struct {
 	calls      map[string]uint64 // in flight: ids at the server, by the client's
 	level      logLevel          // what it asked for; noLevel if nothing
 	subscribed map[string]bool   // the resources that it wants to hear of
+	listeners  map[string]*listener
 	closed     bool
 }
 
@@ -36,13 +41,19 @@ func (s *member) send(ctx context.Context, message wire.Message) error {
 
 // request takes a request of the client: it is answered here, or passed on.
 func (s *member) request(ctx context.Context, message wire.Message) error {
+	switch revision := revisionOf(message); {
+	case revision == stateless:
+		return s.standingAlone(ctx, message)
+	case revision > stateless:
+		s.refuse(message, mcp.CodeUnsupportedProtocolVersion, "this server is served in "+stateless+" and the revisions before it")
+		return nil
+	}
 	switch string(message.Method) {
 	case "initialize":
 		s.initialize(message)
 		return nil
 	case "server/discover":
-		// Sessions share what initialize settles, so there must be one.
-		s.refuse(message, wire.CodeMethodNotFound, "this server is served to clients that initialize a session")
+		s.refuse(message, wire.CodeInvalidParams, "the request names no protocol version in its _meta")
 		return nil
 	case "logging/setLevel":
 		return s.setLevel(ctx, message)
@@ -51,7 +62,7 @@ func (s *member) request(ctx context.Context, message wire.Message) error {
 	case "resources/unsubscribe":
 		return s.unsubscribe(ctx, message)
 	default:
-		return s.forward(ctx, message, nil)
+		return s.forward(ctx, message, &call{})
 	}
 }
 
@@ -67,35 +78,33 @@ func (s *member) refuse(message wire.Message, code int, reason string) {
 	s.client.answer(id, failure(id, code, reason))
 }
 
-// forward passes a request on. done, if it is not nil, is called with the lock
-// held when the answer comes.
-func (s *member) forward(ctx context.Context, message wire.Message, done func(answer wire.Message)) error {
+// forward passes a request on as the call c, which it completes.
+func (s *member) forward(ctx context.Context, message wire.Message, c *call) error {
 	token, err := message.ProgressToken()
 	if err != nil {
 		s.refuse(message, wire.CodeInvalidParams, err.Error())
 		return nil
 	}
-	id, open := s.add(message, token, done)
+	c.member, c.id, c.token = s, message.Bytes(message.ID), message.Bytes(token)
+	c.asks = mayAsk(message.Method)
+	id, open := s.add(c)
 	if !open {
 		return errNoClient
 	}
-	own := fmt.Append(nil, id)
-	return s.mux.server.send(ctx, replaceBoth(message, message.ID, token, own))
+	own := strconv.AppendUint(nil, id, 10)
+	edits := []edit{{message.ID, own}}
+	if token.Found() {
+		edits = append(edits, edit{token, own})
+	}
+	return s.mux.server.send(ctx, splice(message.Raw, edits...))
 }
 
 // add takes note of a call.
-func (s *member) add(message wire.Message, token wire.Span, done func(wire.Message)) (id uint64, open bool) {
+func (s *member) add(c *call) (id uint64, open bool) {
 	s.mux.mu.Lock()
 	defer s.mux.mu.Unlock()
 	if s.closed {
 		return 0, false
-	}
-	c := &call{
-		member: s,
-		id:     message.Bytes(message.ID),
-		token:  message.Bytes(token),
-		asks:   mayAsk(message.Method),
-		done:   done,
 	}
 	id = s.mux.add(c)
 	s.calls[string(c.id)] = id
@@ -108,19 +117,25 @@ func mayAsk(method []byte) bool {
 	return name != "ping" && !strings.HasSuffix(name, "/list") && !strings.HasPrefix(name, "logging/")
 }
 
-// replaceBoth returns the message with the same bytes in the place of two
-// values, of which the second may be missing.
-func replaceBoth(m wire.Message, first, second wire.Span, value []byte) []byte {
-	if !second.Found() {
-		return m.Replace(nil, first, value)
+// edit puts other bytes in the place of some.
+type edit struct {
+	at    wire.Span
+	value []byte
+}
+
+// splice returns a message with edits made, which do not overlap.
+func splice(raw []byte, edits ...edit) []byte {
+	slices.SortFunc(edits, func(a, b edit) int { return a.at.Start - b.at.Start })
+	size, done := len(raw), 0
+	for _, e := range edits {
+		size += len(e.value)
 	}
-	if second.Start < first.Start {
-		first, second = second, first
+	out := make([]byte, 0, size)
+	for _, e := range edits {
+		out = append(append(out, raw[done:e.at.Start]...), e.value...)
+		done = e.at.End
 	}
-	out := make([]byte, 0, len(m.Raw)+2*len(value))
-	out = append(append(out, m.Raw[:first.Start]...), value...)
-	out = append(append(out, m.Raw[first.End:second.Start]...), value...)
-	return append(out, m.Raw[second.End:]...)
+	return append(out, raw[done:]...)
 }
 
 // notification takes a notification of the client.
@@ -156,6 +171,10 @@ func (s *member) cancel(ctx context.Context, message wire.Message) error {
 	}
 	clients := message.Bytes(span)
 	s.mux.mu.Lock()
+	if s.unlisten(clients) {
+		s.mux.mu.Unlock()
+		return nil
+	}
 	id, open := s.calls[string(clients)]
 	delete(s.calls, string(clients))
 	delete(s.mux.calls, id)
@@ -201,6 +220,9 @@ func (s *member) close() {
 	}
 	for uri := range s.subscribed {
 		m.leave(uri)
+	}
+	for id := range s.listeners {
+		s.unlisten([]byte(id))
 	}
 	m.followLevel()
 }

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
@@ -49,6 +50,7 @@ type call struct {
 	id     []byte  // as the client wrote it
 	token  []byte  // its progress token, nil if it has none
 	asks   bool    // the server may have to ask the client something for it
+	added  []byte  // members that its result gets, nil if none
 	done   func(answer wire.Message)
 }
 
@@ -162,7 +164,10 @@ func (m *mux) open(c *client) (upstream, error) {
 	if m.stopping {
 		return nil, errEnding
 	}
-	s := &member{mux: m, client: c, calls: make(map[string]uint64), subscribed: make(map[string]bool), level: noLevel}
+	s := &member{
+		mux: m, client: c, level: noLevel,
+		calls: make(map[string]uint64), subscribed: make(map[string]bool), listeners: make(map[string]*listener),
+	}
 	m.members[s] = struct{}{}
 	return s, nil
 }
@@ -290,6 +295,24 @@ func (m *mux) answered(answer wire.Message) {
 	}
 	if c.member != nil {
 		delete(c.member.calls, string(c.id))
-		c.member.client.answer(c.id, answer.Replace(nil, answer.ID, c.id))
+		c.member.client.answer(c.id, c.returned(answer))
 	}
+}
+
+// returned is an answer as the client gets it.
+func (c *call) returned(answer wire.Message) []byte {
+	edits := []edit{{answer.ID, c.id}}
+	if at := answer.Result; c.added != nil && at.Found() && answer.Raw[at.Start] == '{' {
+		edits = append(edits, edit{wire.Span{Start: at.Start, End: at.Start + 1}, c.opening(answer.Bytes(at))})
+	}
+	return splice(answer.Raw, edits...)
+}
+
+// opening is the beginning of an object that gets the call's members.
+func (c *call) opening(object []byte) []byte {
+	opening := append([]byte("{"), c.added...)
+	if len(bytes.TrimSpace(object[1:])) > 1 {
+		opening = append(opening, ',')
+	}
+	return opening
 }

@@ -73,16 +73,22 @@ func hostTarget(t *testing.T, target bridge.Target) *hosted {
 	return h
 }
 
-// connect opens a session with the official client, in the revision that it
-// begins with by itself.
+// connect opens a session with the official client, in the last revision that
+// has them.
 func (h *hosted) connect(options *mcp.ClientOptions) *mcp.ClientSession {
+	h.t.Helper()
+	return h.connectIn("2025-11-25", options)
+}
+
+func (h *hosted) connectIn(revision string, options *mcp.ClientOptions) *mcp.ClientSession {
 	h.t.Helper()
 	ctx, cancel := context.WithCancel(h.t.Context())
 	stream, err := plughostv1.NewMCPClient(h.conn).Session(ctx)
 	if err != nil {
 		h.t.Fatal(err)
 	}
-	session, err := mcp.NewClient(&mcp.Implementation{Name: "client", Version: "1"}, options).Connect(h.t.Context(), tunnel.Transport(stream, cancel), nil)
+	session, err := mcp.NewClient(&mcp.Implementation{Name: "client", Version: "1"}, options).Connect(h.t.Context(), tunnel.Transport(stream, cancel),
+		&mcp.ClientSessionOptions{ProtocolVersion: revision})
 	if err != nil {
 		h.t.Fatal(err)
 	}
@@ -263,6 +269,36 @@ func TestEachClientHearsWhatItAskedFor(t *testing.T) {
 	callTool(t, second, "change")
 	one.wait(t, "the first", watched, "error", watched, "tools")
 	two.wait(t, "the second", plain, watched, "debug", "info", "error", plain, "tools")
+}
+
+// TestClientsWithoutSessionsAreServed has the official client speak to a server
+// of the revision before, beside a client of that one.
+func TestClientsWithoutSessionsAreServed(t *testing.T) {
+	t.Parallel()
+	h := host(t, false)
+	var all heard
+	modern := h.connectIn(stateless, all.options())
+	if got := modern.InitializeResult(); got.ProtocolVersion != stateless || got.ServerInfo.Name != "test" {
+		t.Errorf("the client knows the server as %+v, want it in %s", got, stateless)
+	}
+	if _, err := modern.ListTools(t.Context(), nil); err != nil {
+		t.Error(err)
+	}
+	if err := modern.Subscribe(t.Context(), &mcp.SubscribeParams{URI: watched}); err != nil {
+		t.Fatal(err)
+	}
+	legacy := h.connect(nil)
+	callTool(t, legacy, "update")
+	if text, failed := callTool(t, modern, "change"); failed {
+		t.Error(text)
+	}
+	all.wait(t, "the client", watched, "tools")
+	if text, failed := callTool(t, modern, "ask"); !failed || !strings.Contains(text, "cannot do that") {
+		t.Errorf("a client that cannot be asked gets %q, want why", text)
+	}
+	if text, failed := callTool(t, legacy, "pid"); failed {
+		t.Error(text)
+	}
 }
 
 // rawSession is a session whose frames are written and read as they are.

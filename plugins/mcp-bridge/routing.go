@@ -84,7 +84,26 @@ func (m *mux) only(able func(*member) bool) *member {
 
 func (m *mux) ask(s *member, message wire.Message) {
 	m.asked[string(message.Bytes(message.ID))] = s
-	s.client.put(message.Raw)
+	s.client.putFor(s.asking(), message.Raw)
+}
+
+// asking is the id of the one call for which the server may ask the client, nil
+// if there are several.
+func (s *member) asking() []byte {
+	var found *call
+	for _, id := range s.calls {
+		switch c := s.mux.calls[id]; {
+		case c == nil || !c.asks:
+		case found != nil:
+			return nil
+		default:
+			found = c
+		}
+	}
+	if found == nil {
+		return nil
+	}
+	return found.id
 }
 
 // notified takes a notification of the server to whom it concerns.
@@ -100,6 +119,7 @@ func (m *mux) notified(message wire.Message) {
 		m.updated(message)
 	default:
 		for s := range m.members {
+			s.tellListeners(message)
 			if s.ready {
 				s.client.put(message.Raw)
 			}
@@ -123,7 +143,7 @@ func (m *mux) progressed(message wire.Message) {
 	if c == nil || c.token == nil {
 		return
 	}
-	c.member.client.put(message.Replace(nil, span, c.token))
+	c.member.client.putFor(c.id, message.Replace(nil, span, c.token))
 }
 
 // withdrawn passes on that the server does not need an answer any more.

@@ -33,7 +33,7 @@ func levelOf(message wire.Message) (level logLevel, at wire.Span) {
 func (s *member) setLevel(ctx context.Context, message wire.Message) error {
 	level, at := levelOf(message)
 	if level == noLevel {
-		return s.forward(ctx, message, nil) // the server says what is wrong
+		return s.forward(ctx, message, &call{}) // the server says what is wrong
 	}
 	s.mux.mu.Lock()
 	s.level = level
@@ -49,11 +49,11 @@ func (s *member) setLevel(ctx context.Context, message wire.Message) error {
 	if err != nil {
 		return err
 	}
-	return s.forward(ctx, changed, func(answer wire.Message) {
+	return s.forward(ctx, changed, &call{done: func(answer wire.Message) {
 		if answer.Error.Found() {
 			s.mux.level = noLevel
 		}
-	})
+	}})
 }
 
 // wantedLevel is the lowest level that a client asked for.
@@ -106,11 +106,11 @@ func (s *member) subscribe(ctx context.Context, message wire.Message) error {
 	s.mux.mu.Lock()
 	s.subscribed[uri] = true
 	s.mux.mu.Unlock()
-	return s.forward(ctx, message, func(answer wire.Message) {
+	return s.forward(ctx, message, &call{done: func(answer wire.Message) {
 		if answer.Error.Found() {
 			delete(s.subscribed, uri)
 		}
-	})
+	}})
 }
 
 // unsubscribe tells the server only if nobody else is subscribed.
@@ -125,12 +125,12 @@ func (s *member) unsubscribe(ctx context.Context, message wire.Message) error {
 		s.succeed(message, []byte("{}"))
 		return nil
 	}
-	return s.forward(ctx, message, nil)
+	return s.forward(ctx, message, &call{})
 }
 
 func (m *mux) anySubscribed(uri string) bool {
 	for s := range m.members {
-		if s.subscribed[uri] {
+		if s.wantsUpdates(uri) {
 			return true
 		}
 	}
@@ -150,6 +150,7 @@ func (m *mux) leave(uri string) {
 func (m *mux) updated(message wire.Message) {
 	uri := uriOf(message)
 	for s := range m.members {
+		s.tellListeners(message)
 		for subscribed := range s.subscribed {
 			if strings.HasPrefix(uri, subscribed) {
 				s.client.put(message.Raw)

@@ -1,0 +1,192 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/modelcontextprotocol/go-sdk/mcp"
+
+	"github.com/plughost/plughost/shared/wire"
+)
+
+// stateless is the revision of MCP in which requests stand alone. Servers that
+// do not know it are served to its clients all the same: most of its requests
+// mean to them what they always did.
+const stateless = "2026-07-28"
+
+// revisionOf is the revision that a request itself names, empty before
+// stateless.
+func revisionOf(message wire.Message) string {
+	span, err := message.Param("_meta", mcp.MetaKeyProtocolVersion)
+	if err != nil {
+		return ""
+	}
+	revision, _ := wire.Text(message.Bytes(span))
+	return string(revision)
+}
+
+// standingAlone takes a request that needs no session.
+func (s *member) standingAlone(ctx context.Context, message wire.Message) error {
+	switch method := string(message.Method); method {
+	case "server/discover":
+		s.mux.mu.Lock()
+		result, err := s.mux.hello.discovered()
+		s.mux.mu.Unlock()
+		if err != nil {
+			s.refuse(message, wire.CodeInternal, err.Error())
+			return nil
+		}
+		s.succeed(message, result)
+		return nil
+	case "subscriptions/listen":
+		s.listen(message)
+		return nil
+	case "initialize", "ping", "logging/setLevel", "resources/subscribe", "resources/unsubscribe":
+		s.refuse(message, wire.CodeMethodNotFound, method+" is of the revisions before "+stateless)
+		return nil
+	default:
+		added := `"resultType":"complete"`
+		if strings.HasSuffix(method, "/list") || method == "resources/read" {
+			added += `,"ttlMs":0,"cacheScope":"private"`
+		}
+		return s.forward(ctx, message, &call{added: []byte(added)})
+	}
+}
+
+// discovered is the result of server/discover, from what the server said.
+func (h hello) discovered() ([]byte, error) {
+	known := revisions[:slices.Index(revisions, h.revision)+1]
+	result := map[string]any{
+		"resultType":        "complete",
+		"ttlMs":             0,
+		"cacheScope":        "private",
+		"supportedVersions": append(slices.Clone(known), stateless),
+		"capabilities":      h.result["capabilities"],
+		"_meta":             map[string]any{mcp.MetaKeyServerInfo: h.result["serverInfo"]},
+	}
+	if instructions, ok := h.result["instructions"]; ok {
+		result["instructions"] = instructions
+	}
+	return json.Marshal(result)
+}
+
+// listener is a client that listens in the course of a request.
+type listener struct {
+	id    []byte // of the request
+	wants mcp.NotificationSubscriptions
+}
+
+// listen has a client hear of what it names, as far as the server tells it.
+func (s *member) listen(message wire.Message) {
+	var params struct {
+		Notifications mcp.NotificationSubscriptions `json:"notifications"`
+	}
+	id := message.Bytes(message.ID)
+	if err := json.Unmarshal(message.Bytes(message.Params), &params); err != nil {
+		s.refuse(message, wire.CodeInvalidParams, err.Error())
+		return
+	}
+	s.mux.mu.Lock()
+	defer s.mux.mu.Unlock()
+	if s.closed {
+		return
+	}
+	l := &listener{id, s.mux.hello.tells(params.Notifications)}
+	meta := subscription(id)
+	agreed, err := json.Marshal(map[string]any{"notifications": l.wants, "_meta": meta})
+	if err != nil {
+		s.refuse(message, wire.CodeInternal, err.Error())
+		return
+	}
+	s.client.put(fmt.Appendf(nil, `{"jsonrpc":"2.0","method":"notifications/subscriptions/acknowledged","params":%s}`, agreed))
+	s.listeners[string(id)] = l
+	for _, uri := range l.wants.ResourceSubscriptions {
+		s.mux.request("resources/subscribe", map[string]string{"uri": uri}, nil)
+	}
+}
+
+// subscription is what notifications to a listener have in their _meta.
+func subscription(id []byte) map[string]json.RawMessage {
+	return map[string]json.RawMessage{mcp.MetaKeySubscriptionID: id}
+}
+
+// tells is what of the wanted the server can tell of.
+func (h hello) tells(wanted mcp.NotificationSubscriptions) mcp.NotificationSubscriptions {
+	type feature struct{ ListChanged, Subscribe bool }
+	var can struct{ Tools, Prompts, Resources feature }
+	if err := json.Unmarshal(h.result["capabilities"], &can); err != nil {
+		return mcp.NotificationSubscriptions{}
+	}
+	wanted.ToolsListChanged = wanted.ToolsListChanged && can.Tools.ListChanged
+	wanted.PromptsListChanged = wanted.PromptsListChanged && can.Prompts.ListChanged
+	wanted.ResourcesListChanged = wanted.ResourcesListChanged && can.Resources.ListChanged
+	if !can.Resources.Subscribe {
+		wanted.ResourceSubscriptions = nil
+	}
+	return wanted
+}
+
+// hears reports whether a listener wants a notification, of which uri is the
+// resource if it is about one.
+func (l *listener) hears(method, uri string) bool {
+	switch method {
+	case "notifications/tools/list_changed":
+		return l.wants.ToolsListChanged
+	case "notifications/prompts/list_changed":
+		return l.wants.PromptsListChanged
+	case "notifications/resources/list_changed":
+		return l.wants.ResourcesListChanged
+	case "notifications/resources/updated":
+		return slices.ContainsFunc(l.wants.ResourceSubscriptions, func(own string) bool { return strings.HasPrefix(uri, own) })
+	default:
+		return false
+	}
+}
+
+// tellListeners tells those of a client who want to hear of it.
+func (s *member) tellListeners(message wire.Message) {
+	uri := uriOf(message)
+	for _, l := range s.listeners {
+		if !l.hears(string(message.Method), uri) {
+			continue
+		}
+		params := map[string]any{"_meta": subscription(l.id)}
+		if uri != "" {
+			params["uri"] = uri
+		}
+		encoded, err := json.Marshal(params)
+		if err != nil {
+			continue // of strings and JSON: there is none
+		}
+		s.client.put(fmt.Appendf(nil, `{"jsonrpc":"2.0","method":%q,"params":%s}`, message.Method, encoded))
+	}
+}
+
+// unlisten ends a listener that the client has cancelled.
+func (s *member) unlisten(id []byte) bool {
+	l, found := s.listeners[string(id)]
+	if !found {
+		return false
+	}
+	delete(s.listeners, string(id))
+	for _, uri := range l.wants.ResourceSubscriptions {
+		s.mux.leave(uri)
+	}
+	return true
+}
+
+// wantsUpdates reports whether a client wants to hear of a resource.
+func (s *member) wantsUpdates(uri string) bool {
+	if s.subscribed[uri] {
+		return true
+	}
+	for _, l := range s.listeners {
+		if slices.Contains(l.wants.ResourceSubscriptions, uri) {
+			return true
+		}
+	}
+	return false
+}
