@@ -46,9 +46,9 @@ func readCard(encoded []byte) (*a2a.AgentCard, error) {
 }
 
 // shown is a card as clients of the gateway see it.
-func shown(card *a2a.AgentCard, url string) *a2a.AgentCard {
+func (f *Front) shown(card *a2a.AgentCard, url string) *a2a.AgentCard {
 	card = a2ahttp.Readdress(card, url)
-	card.Capabilities.PushNotifications = false
+	card.Capabilities.PushNotifications = f.pushes.supported()
 	return card
 }
 
@@ -59,5 +59,5 @@ func (f *Front) currentCard(r *http.Request) (*a2a.AgentCard, error) {
 	}
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	return shown(f.card, urlOf(r.Context())), nil
+	return f.shown(f.card, urlOf(r.Context())), nil
 }

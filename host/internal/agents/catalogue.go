@@ -52,7 +52,7 @@ func (f *Front) entry(url string) entry {
 	if f.card == nil {
 		return e
 	}
-	card, err := a2ahttp.EncodeCard(shown(f.card, url))
+	card, err := a2ahttp.EncodeCard(f.shown(f.card, url))
 	if err != nil {
 		e.Reason = err.Error()
 		return e

@@ -93,6 +93,9 @@ func stream[Q any](ctx context.Context, f *forward, request Q,
 				return
 			}
 			f.tasks.saw(i, event)
+			if task := event.TaskInfo().TaskID; f.pushes.wanted(task) && !rests(stateOf(event)) {
+				f.watch(i, task)
+			}
 			last = event
 			if !yield(event, nil) {
 				break
@@ -124,7 +127,7 @@ func (f *forward) broken(ctx context.Context, i *instance, last a2a.Event, err e
 	if task == nil {
 		return nil, err
 	}
-	return &a2a.TaskStatusUpdateEvent{TaskID: task.ID, ContextID: task.ContextID, Status: task.Status}, nil
+	return ending(task), nil
 }
 
 // left has a task watched whose client left its stream.
@@ -162,8 +165,13 @@ func (f *forward) SendMessage(ctx context.Context, r *a2a.SendMessageRequest) (a
 	if err := checkDepth(r); err != nil {
 		return nil, err
 	}
+	r, push, err := f.withoutPush(r)
+	if err != nil {
+		return nil, err
+	}
 	result, err := pass(ctx, f, r, transport.SendMessage)
 	if err == nil {
+		f.pushFor(ctx, result, push)
 		return result, nil
 	}
 	end := f.taskOf(r)
@@ -214,10 +222,18 @@ func (f *forward) SubscribeToTask(ctx context.Context, r *a2a.SubscribeToTaskReq
 }
 
 func (f *forward) SendStreamingMessage(ctx context.Context, r *a2a.SendMessageRequest) iter.Seq2[a2a.Event, error] {
-	if err := checkDepth(r); err != nil {
+	failed := func(err error) iter.Seq2[a2a.Event, error] {
 		return func(yield func(a2a.Event, error) bool) { yield(nil, err) }
 	}
-	return orEnd(stream(ctx, f, r, transport.SendStreamingMessage), func(err error) (a2a.Event, error) {
+	if err := checkDepth(r); err != nil {
+		return failed(err)
+	}
+	r, push, err := f.withoutPush(r)
+	if err != nil {
+		return failed(err)
+	}
+	events := f.pushing(ctx, push, stream(ctx, f, r, transport.SendStreamingMessage))
+	return orEnd(events, func(err error) (a2a.Event, error) {
 		if end := f.taskOf(r); end != nil {
 			return nil, overError(end)
 		}
@@ -242,26 +258,10 @@ func orEnd(events iter.Seq2[a2a.Event, error], end func(error) (a2a.Event, error
 	}
 }
 
-func (f *forward) GetTaskPushConfig(ctx context.Context, r *a2a.GetTaskPushConfigRequest) (*a2a.PushConfig, error) {
-	return nil, a2a.ErrPushNotificationNotSupported
-}
-
-func (f *forward) ListTaskPushConfigs(ctx context.Context, r *a2a.ListTaskPushConfigRequest) (*a2a.ListTaskPushConfigResponse, error) {
-	return nil, a2a.ErrPushNotificationNotSupported
-}
-
-func (f *forward) CreateTaskPushConfig(ctx context.Context, c *a2a.PushConfig) (*a2a.PushConfig, error) {
-	return nil, a2a.ErrPushNotificationNotSupported
-}
-
-func (f *forward) DeleteTaskPushConfig(ctx context.Context, r *a2a.DeleteTaskPushConfigRequest) error {
-	return a2a.ErrPushNotificationNotSupported
-}
-
 func (f *forward) GetExtendedAgentCard(ctx context.Context, r *a2a.GetExtendedAgentCardRequest) (*a2a.AgentCard, error) {
 	card, err := pass(ctx, f, r, transport.GetExtendedAgentCard)
 	if err != nil {
 		return nil, err
 	}
-	return shown(card, urlOf(ctx)), nil
+	return f.shown(card, urlOf(ctx)), nil
 }

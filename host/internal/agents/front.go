@@ -12,7 +12,9 @@ import (
 	"sync"
 
 	"github.com/a2aproject/a2a-go/v2/a2a"
+	"github.com/hashicorp/go-hclog"
 
+	"github.com/plughost/plughost/host/internal/config"
 	"github.com/plughost/plughost/shared/a2ahttp"
 )
 
@@ -23,6 +25,7 @@ type Front struct {
 	life    context.Context
 	running *sync.WaitGroup
 	tasks   *tasks
+	pushes  *pushes
 	streams chan struct{} // holds one per stream
 
 	mu       sync.Mutex
@@ -33,7 +36,7 @@ type Front struct {
 
 // NewFront makes the front of an agent, to be served at Path(name) and below.
 // What it does by itself ends with life, and is in running until then.
-func NewFront(life context.Context, name string, running *sync.WaitGroup) *Front {
+func NewFront(life context.Context, name string, running *sync.WaitGroup, log hclog.Logger) *Front {
 	f := &Front{
 		name:    name,
 		life:    life,
@@ -42,6 +45,7 @@ func NewFront(life context.Context, name string, running *sync.WaitGroup) *Front
 		streams: make(chan struct{}, maxStreams),
 		why:     "it is not started yet",
 	}
+	f.pushes = newPushes(life, f.start, log)
 	f.handler = a2ahttp.Handler(&forward{Front: f}, f.currentCard)
 	return f
 }
@@ -63,11 +67,27 @@ func (f *Front) Connect(plugin Plugin) {
 	f.start(func() {
 		select {
 		case <-plugin.Exited():
-			f.tasks.lose(i, &endedError{agent: f.name, how: plugin.ExitError()})
+			f.lose(i, &endedError{agent: f.name, how: plugin.ExitError()})
 		case <-f.life.Done():
 		}
 	})
 	f.start(func() { f.takeOver(i) })
+}
+
+// Configure has the front follow what the configuration says of the agent. It
+// is to be called before the agent is served.
+func (f *Front) Configure(service config.Service) { f.pushes.configure(service.Push) }
+
+// lose has the tasks fail that an instance had in hand when it ended.
+func (f *Front) lose(i *instance, reason error) {
+	for _, task := range f.tasks.lose(i, reason) {
+		f.pushes.notify(ending(task))
+	}
+}
+
+// ending is the event by which a task failed with its instance.
+func ending(task *a2a.Task) a2a.Event {
+	return &a2a.TaskStatusUpdateEvent{TaskID: task.ID, ContextID: task.ContextID, Status: task.Status}
 }
 
 // start does something beside, unless all is to end.

@@ -52,16 +52,19 @@ func (t *tasks) saw(by *instance, event a2a.Event) {
 	}
 }
 
-// lose ends an instance, and has all tasks fail that it had in hand.
-func (t *tasks) lose(by *instance, reason error) {
+// lose ends an instance, has all tasks fail that it had in hand, and returns
+// them.
+func (t *tasks) lose(by *instance, reason error) (failed []*a2a.Task) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	for _, r := range t.known {
 		if r.by == by && r.end == nil {
 			r.fail(reason)
+			failed = append(failed, r.end)
 		}
 	}
 	by.end(reason)
+	return failed
 }
 
 // end returns a task that failed with its instance, or nil.

@@ -10,6 +10,7 @@ import (
 
 	"github.com/a2aproject/a2a-go/v2/a2a"
 	"github.com/a2aproject/a2a-go/v2/a2aclient"
+	"github.com/hashicorp/go-hclog"
 )
 
 // fakeTransport is an agent that has some tasks, and says how each goes on.
@@ -61,7 +62,7 @@ func update(id a2a.TaskID, state a2a.TaskState) *a2a.TaskStatusUpdateEvent {
 func newFakeInstance(t *testing.T, agent *fakeTransport) (f *Front, i *instance, wait func()) {
 	t.Helper()
 	running := &sync.WaitGroup{}
-	f = NewFront(t.Context(), "echo", running)
+	f = NewFront(t.Context(), "echo", running, hclog.NewNullLogger())
 	i = &instance{transport: agent}
 	i.life, i.end = context.WithCancelCause(t.Context())
 	return f, i, running.Wait

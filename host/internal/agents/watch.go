@@ -39,7 +39,8 @@ func (f *Front) takeOver(i *instance) {
 }
 
 // watch follows a task that goes on without a client that does: else its end
-// would not be noticed, and it would count as failed when the process ends.
+// would not be noticed, and it would count as failed when the process ends. Who
+// wants to be notified of the task is.
 func (f *Front) watch(i *instance, id a2a.TaskID) {
 	if !f.tasks.watch(id) {
 		return
@@ -52,6 +53,7 @@ func (f *Front) watch(i *instance, id a2a.TaskID) {
 				return
 			}
 			f.tasks.saw(i, event)
+			f.pushes.notify(event)
 		}
 	})
 }
@@ -61,5 +63,6 @@ func (f *Front) look(i *instance, id a2a.TaskID) {
 	none := 0
 	if task, err := i.GetTask(i.life, ourParams(), &a2a.GetTaskRequest{ID: id, HistoryLength: &none}); err == nil {
 		f.tasks.saw(i, task)
+		f.pushes.notify(task)
 	}
 }

@@ -633,6 +633,14 @@ var badCases = []struct {
 		[]finding{at("6,3-12", "already declared"), at("9,3-12", "the same as token", "3,3-12")},
 	},
 	{
+		"push notifications to what is no origin",
+		`service "agent" "a" {| command=["sh"]| push {|  allow=["https://*", "https://*.example.org", "http://127.0.0.1:80", "example.org", "https://example.org/x", "https://a.*.org", "ftp://*", ""]| }|}|service "mcp" "m" {| command=["sh"]| push {}|}`,
+		[]finding{
+			at("4,71-84", "scheme and host"), at("4,86-109", "scheme and host"), at("4,111-128", "scheme and host"),
+			at("4,130-139", "scheme and host"), at("4,141-143", "scheme and host"), at("9,2-6", "only agents"),
+		},
+	},
+	{
 		"tokens for what is not there",
 		`host {| gateway {|  token "a" {|   value="0123456789abcdef"|   services=["clok", "*"]|   agents=["a"]|   tools {|    allow=["clok/now", "now"]|   }|  }| }|}|service "mcp" "clock" {| command=["sh"]|}`,
 		[]finding{

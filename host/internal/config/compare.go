@@ -109,6 +109,7 @@ var serviceAttributes = []attribute[Service]{
 	value("restart.within", inPlace, func(s Service) any { return s.Restart.Within }),
 	value("stop.grace", inPlace, func(s Service) any { return s.StopGrace }),
 	{"tools.allow", inPlace, func(a, b Service) []string { return whether(!slices.Equal(set(a.Tools.Allow), set(b.Tools.Allow))) }},
+	{"push.allow", inPlace, func(a, b Service) []string { return whether(!slices.Equal(set(a.Push.Allow), set(b.Push.Allow))) }},
 	{"tools.deny", inPlace, func(a, b Service) []string { return whether(!slices.Equal(set(a.Tools.Deny), set(b.Tools.Deny))) }},
 }
 

@@ -157,6 +157,9 @@ type Service struct {
 	// Tools says which tools an MCP service offers, or an agent may call.
 	Tools Tools
 
+	// Push says where the push notifications of an agent's tasks may be sent.
+	Push Push
+
 	// Checksum is the SHA-256 that the executable must have, in hexadecimal, or
 	// empty.
 	Checksum string

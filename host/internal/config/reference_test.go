@@ -134,6 +134,10 @@ func configurationOf(path []Block, a Attribute, value string) string {
 	if path[0].Type != "host" && path[0].Type != "service" {
 		return ""
 	}
+	kind := `"mcp"`
+	if path[len(path)-1].Type == "push" { // agents have it alone
+		kind = `"agent"`
+	}
 	text := fmt.Sprintf("%s = %s\n", a.Name, value)
 	for argument, value := range needed[attributeName(path, a)] {
 		text += fmt.Sprintf("%s = %s\n", argument, value)
@@ -144,7 +148,7 @@ func configurationOf(path []Block, a Attribute, value string) string {
 				text += fmt.Sprintf("%s = %s\n", argument, value)
 			}
 		}
-		labels := []string{b.Type, `"mcp"`, `"a"`}[:1+len(b.Labels)]
+		labels := []string{b.Type, kind, `"a"`}[:1+len(b.Labels)]
 		text = fmt.Sprintf("%s {\n%s}\n", strings.Join(labels, " "), text)
 	}
 	return text + "service \"mcp\" \"clock\" {\n  command = [\"sh\"]\n}\n"

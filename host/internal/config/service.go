@@ -95,7 +95,7 @@ var serviceSchema = Block{
 			Doc: "no process of the service can gain privileges by executing a file that is setuid or has capabilities (Linux's `PR_SET_NO_NEW_PRIVS`)",
 		},
 	},
-	Blocks: []Block{configSchema, readySchema, healthSchema, restartSchema, stopSchema, limitsSchema, toolsSchema},
+	Blocks: []Block{configSchema, readySchema, healthSchema, restartSchema, stopSchema, limitsSchema, toolsSchema, pushSchema},
 }
 
 var readySchema = Block{
@@ -200,6 +200,7 @@ func (d *decoder) service(block *hcl.Block) *serviceDecl {
 		s.StopGrace = d.duration(d.attrs(stop, stopSchema), "grace", defaultStopGrace, 0).V
 	}
 	d.tools(s, d.single(content, "tools"))
+	d.push(s, d.single(content, "push"))
 	d.onHostExit(s, attrs)
 	d.confinement(s, content)
 	s.Config = d.pluginConfig(content)

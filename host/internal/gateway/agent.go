@@ -31,11 +31,12 @@ type agent struct {
 }
 
 func newAgent(name string, c *common) *agent {
+	log := c.log.With("service", "agent."+name)
 	return &agent{
 		common:   c,
 		name:     name,
-		front:    agents.NewFront(c.life, name, c.sessions),
-		log:      c.log.With("service", "agent."+name),
+		front:    agents.NewFront(c.life, name, c.sessions, log),
+		log:      log,
 		endTools: func() {},
 	}
 }

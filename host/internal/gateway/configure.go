@@ -52,7 +52,9 @@ func (g *Gateway) Configure(services []config.Service) {
 		case config.KindMCP:
 			find(g.services, service.Name).offer(service.Tools)
 		case config.KindAgent:
-			find(g.agents, service.Name).tools.grant(service.Tools)
+			a := find(g.agents, service.Name)
+			a.tools.grant(service.Tools)
+			a.front.Configure(service)
 		}
 	}
 }
