@@ -107,6 +107,7 @@ func newHost(conf *config.Config, inst *installation.Installation, log hclog.Log
 	h.manager.LimitStarts(conf.Host.StartLimit)
 	h.news.metrics.Observe(h.manager.Statuses, h.journal.counts)
 	h.gateway.Metrics = h.news.metrics.Handler()
+	h.gateway.ObserveCalls(h.news.metrics)
 	if h.guard, err = guard.New(conf, h.gateway.Handler(), h.news.metrics, log); err != nil {
 		return nil, errors.Join(err, h.journal.close(), h.registry.Close())
 	}

@@ -75,6 +75,7 @@ type common struct {
 	life           context.Context // ended by Close
 	sessions       *sync.WaitGroup // what follows the sessions with plugins
 	queue          *queue
+	calls          CallObserver // nil for none
 	reconnectDelay time.Duration
 	log            hclog.Logger
 }

@@ -298,7 +298,7 @@ func (u *upstream) callTool(name string) mcp.ToolHandler {
 			return nil, err
 		}
 		params := &mcp.CallToolParams{
-			Meta:           passedOn(req.Params.Meta),
+			Meta:           traced(passedOn(req.Params.Meta), req.Extra),
 			Name:           name,
 			InputResponses: req.Params.InputResponses,
 			RequestState:   req.Params.RequestState,
@@ -326,7 +326,7 @@ func (u *upstream) getPrompt(name string) mcp.PromptHandler {
 			return nil, err
 		}
 		result, err := session.GetPrompt(ctx, &mcp.GetPromptParams{
-			Meta:      passedOn(req.Params.Meta),
+			Meta:      traced(passedOn(req.Params.Meta), req.Extra),
 			Name:      name,
 			Arguments: req.Params.Arguments,
 		})
@@ -343,7 +343,7 @@ func (u *upstream) readResource(ctx context.Context, req *mcp.ReadResourceReques
 		return nil, err
 	}
 	result, err := session.ReadResource(ctx, &mcp.ReadResourceParams{
-		Meta: passedOn(req.Params.Meta),
+		Meta: traced(passedOn(req.Params.Meta), req.Extra),
 		URI:  req.Params.URI,
 	})
 	if err != nil {

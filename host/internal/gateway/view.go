@@ -52,7 +52,7 @@ func newView(name, version string, naming func(service, name string) string, log
 		log:    log,
 		has:    make(map[*upstream]features),
 	}
-	v.tools.add = func(i item[mcp.Tool]) { v.server.AddTool(i.feature, i.owner.callTool(i.name)) }
+	v.tools.add = func(i item[mcp.Tool]) { v.server.AddTool(i.feature, i.owner.observed(i.name)) }
 	v.tools.remove = v.server.RemoveTools
 	v.prompts.add = func(i item[mcp.Prompt]) { v.server.AddPrompt(i.feature, i.owner.getPrompt(i.name)) }
 	v.prompts.remove = v.server.RemovePrompts

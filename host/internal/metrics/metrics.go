@@ -33,6 +33,7 @@ func states() []supervise.State {
 // Metrics are the counters of a host. Its methods may be called concurrently.
 type Metrics struct {
 	requests
+	*calls
 	registry    *prometheus.Registry
 	transitions *prometheus.CounterVec
 	starts      *prometheus.HistogramVec
@@ -53,6 +54,7 @@ func New(version string) *Metrics {
 	startBuckets := []float64{.01, .025, .05, .1, .25, .5, 1, 2.5, 5, 10, 30, 60, 120}
 	m := &Metrics{
 		requests: newRequests(),
+		calls:    newCalls(),
 		registry: prometheus.NewRegistry(),
 		transitions: prometheus.NewCounterVec(prometheus.CounterOpts{
 			Name: "plughost_service_transitions_total",
@@ -92,7 +94,7 @@ func New(version string) *Metrics {
 		m.transitions, m.starts, m.stops, m.orphans, m.leftAlone, m.portsHeld, info,
 		collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}),
 	)
-	m.registry.MustRegister(m.requests.collectors()...)
+	m.registry.MustRegister(append(m.requests.collectors(), m.calls.made, m.calls.took)...)
 	return m
 }
 
@@ -125,6 +127,9 @@ func (m *Metrics) Forget(service config.Ref) {
 	m.stops.DeletePartialMatch(labels)
 	m.portsHeld.DeletePartialMatch(labels)
 	m.requests.forget(service)
+	if service.Kind == config.KindMCP {
+		m.calls.forget(service.Name)
+	}
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	delete(m.since, service)
