@@ -38,7 +38,7 @@ func (s *scanner) value() error {
 	case c == '{':
 		return s.members(nil)
 	case c == '[':
-		return s.elements()
+		return s.elements(nil)
 	case c == '"':
 		return s.text()
 	case c == '-' || '0' <= c && c <= '9':
@@ -100,7 +100,7 @@ func (s *scanner) members(member func(key []byte, value Span) error) error {
 }
 
 // elements checks an array, at whose bracket it stands.
-func (s *scanner) elements() error {
+func (s *scanner) elements(element func(Span) error) error {
 	if err := s.enter(); err != nil {
 		return err
 	}
@@ -109,8 +109,14 @@ func (s *scanner) elements() error {
 		return nil
 	}
 	for {
+		start := s.pos
 		if err := s.value(); err != nil {
 			return err
+		}
+		if element != nil {
+			if err := element(Span{Start: start, End: s.pos}); err != nil {
+				return err
+			}
 		}
 		s.space()
 		if s.skip(']') {

@@ -11,7 +11,9 @@ package wire
 import (
 	"bytes"
 	"encoding/json"
+	"errors"
 	"fmt"
+	"iter"
 )
 
 // maxDepth is how deep a message may be nested. It is what the official Go SDK
@@ -181,12 +183,14 @@ func lookalike(key []byte, value Span) error {
 	return nil
 }
 
-// Param finds a value inside of the parameters by the names of the members on
-// the way to it. It is not found where something on the way is no object. The
-// error, of type *Error, says that a member on the way is there twice, or also
-// in another case.
-func (m *Message) Param(path ...string) (Span, error) {
-	at := m.Params
+// Param finds a value inside of the parameters. See Find.
+func (m *Message) Param(path ...string) (Span, error) { return m.Find(m.Params, path...) }
+
+// Find finds a value inside of another one by the names of the members on the
+// way to it. It is not found where something on the way is no object. The error,
+// of type *Error, says that a member on the way is there twice, or also in
+// another case.
+func (m *Message) Find(at Span, path ...string) (Span, error) {
 	for _, name := range path {
 		if !at.Found() || m.Raw[at.Start] != '{' {
 			return Span{}, nil
@@ -197,6 +201,22 @@ func (m *Message) Param(path ...string) (Span, error) {
 		}
 	}
 	return at, nil
+}
+
+// Elements yields the elements of an array, none of what is no array.
+func (m *Message) Elements(array Span) iter.Seq[Span] {
+	return func(yield func(Span) bool) {
+		if !array.Found() || m.Raw[array.Start] != '[' {
+			return
+		}
+		s := scanner{data: m.Raw[:array.End], pos: array.Start}
+		_ = s.elements(func(element Span) error {
+			if !yield(element) {
+				return errStopped
+			}
+			return nil
+		})
+	}
 }
 
 // member finds a member of an object inside of the message.
@@ -269,6 +289,9 @@ func Line(data []byte) []byte {
 	}
 	return line
 }
+
+// errStopped ends a walk through elements of which no more are wanted.
+var errStopped = errors.New("stopped")
 
 func invalid(offset int, reason string) error {
 	return &Error{CodeInvalidRequest, offset, reason}

@@ -115,6 +115,30 @@ func TestParam(t *testing.T) {
 	}
 }
 
+func TestElements(t *testing.T) {
+	m, err := wire.Scan([]byte(`{"jsonrpc":"2.0","id":1,"result":{"tools":[ {"name":"a"} , 7,[],"x"],"none":[],"not":{}}}`))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for name, want := range map[string]string{"tools": `{"name":"a"}|7|[]|"x"|`, "none": "", "not": "", "absent": ""} {
+		at, err := m.Find(m.Result, name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		var got strings.Builder
+		for element := range m.Elements(at) {
+			got.Write(m.Bytes(element))
+			got.WriteByte('|')
+		}
+		if got.String() != want {
+			t.Errorf("%s: %s, want %s", name, &got, want)
+		}
+		for range m.Elements(at) {
+			break // which is harmless
+		}
+	}
+}
+
 func TestReplace(t *testing.T) {
 	m, err := wire.Scan([]byte(`{"jsonrpc":"2.0","method":"notifications/cancelled","params":{"reason":"r","requestId":"mine"}}`))
 	if err != nil {

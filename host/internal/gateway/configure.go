@@ -22,15 +22,13 @@ func (g *Gateway) Configure(services []config.Service) {
 			u := find(g.services, service.Name)
 			if u == nil {
 				u = newUpstream(service.Name, service.Tools, &g.common)
-				u.own = newView(service.Name, g.version, ownName, g.common.log)
-				u.handler = u.own.handler()
 			}
 			upstreams = append(upstreams, u)
 		case config.KindAgent:
 			a := find(g.agents, service.Name)
 			if a == nil {
 				a = newAgent(service.Name, &g.common)
-				a.tools = newView("plughost", g.version, joinedName, g.common.log)
+				a.tools = newView("plughost", g.version, g.common.log)
 				a.tools.grants = toolsOnly{service.Tools}
 				a.tools.server.AddReceivingMiddleware(a.checkCalls)
 				newAgents = append(newAgents, a)
@@ -98,16 +96,17 @@ func (g *Gateway) arrange() {
 	for _, a := range g.agents {
 		shared = append(shared, a.tools)
 	}
+	for _, v := range g.callers {
+		shared = append(shared, v.view)
+	}
 	for _, u := range g.services {
-		u.own.arrange([]*upstream{u})
 		u.mu.Lock()
-		u.views = append(slices.Concat(shared, g.viewsOf(u)), u.own)
+		u.views = shared
 		u.mu.Unlock()
 	}
 	for _, v := range shared {
 		v.arrange(slices.Clone(g.services))
 	}
-	g.arrangeCallers()
 }
 
 // removed forgets a service of which nothing is left.
@@ -123,7 +122,7 @@ func (g *Gateway) removed(service config.Ref) {
 		g.services = without(g.services, u)
 		u.disconnect("it is not in the configuration any more")
 		g.arrange()
-		u.then(u.own.close)
+		u.then(u.relay.Close)
 	case config.KindAgent:
 		a := find(g.agents, service.Name)
 		if a == nil {
@@ -137,6 +136,7 @@ func (g *Gateway) removed(service config.Ref) {
 
 // offer changes what of a service's tools is shown.
 func (u *upstream) offer(tools config.Tools) {
+	u.relay.Offer(tools)
 	u.showing.Lock()
 	defer u.showing.Unlock()
 	if !same(u.tools, tools) {
@@ -150,6 +150,7 @@ func (u *upstream) showAll(f features) {
 	u.showing.Lock()
 	defer u.showing.Unlock()
 	u.has = f
+	u.relay.Tools(f.tools)
 	u.show()
 }
 

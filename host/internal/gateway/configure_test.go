@@ -3,6 +3,7 @@ package gateway
 import (
 	"context"
 	"net/http"
+	"net/http/httptest"
 	"slices"
 	"strings"
 	"sync/atomic"
@@ -89,9 +90,9 @@ func TestListenersOfWhatIsGoneAreSentAway(t *testing.T) {
 			f := newFront(t, mcpConfig("a"))
 			f.ready("a", newPlugin(t, newServer("one")))
 			ended := make(chan struct{})
-			handler := f.service("a").handler
+			handler := f.Handler()
 			var listening atomic.Int32
-			f.service("a").handler = http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			web := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 				if !mcphttp.OnlyListens(r) {
 					handler.ServeHTTP(w, r)
 					return
@@ -99,7 +100,9 @@ func TestListenersOfWhatIsGoneAreSentAway(t *testing.T) {
 				listening.Add(1)
 				handler.ServeHTTP(w, r)
 				close(ended)
-			})
+			}))
+			t.Cleanup(web.Close)
+			f.url = web.URL
 			f.connect("/mcp/a", version, &mcp.ClientOptions{ToolListChangedHandler: func(context.Context, *mcp.ToolListChangedRequest) {}})
 			eventually(t, "the client listens", func() bool { return listening.Load() == 1 })
 			f.enter("a", supervise.Stopped, "")

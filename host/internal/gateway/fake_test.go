@@ -105,6 +105,7 @@ func newRawPlugin(t *testing.T, session func(frames) error) *fakeInstance {
 // newPlugin makes an MCP plugin of a server.
 func newPlugin(t *testing.T, server *mcp.Server) *fakeInstance {
 	t.Helper()
+	server.AddReceivingMiddleware(tunnel.Related)
 	return newRawPlugin(t, func(stream frames) error {
 		ctx, cancel := context.WithCancel(stream.Context())
 		defer cancel()

@@ -21,6 +21,7 @@ import (
 	"github.com/plughost/plughost/host/internal/agents"
 	"github.com/plughost/plughost/host/internal/caller"
 	"github.com/plughost/plughost/host/internal/config"
+	"github.com/plughost/plughost/host/internal/relay"
 	"github.com/plughost/plughost/host/internal/supervise"
 	"github.com/plughost/plughost/shared/mcphttp"
 	plughostv1 "github.com/plughost/plughost/shared/proto/plughost/v1"
@@ -59,7 +60,7 @@ type Gateway struct {
 
 	joined  *view
 	all     http.Handler // serves joined
-	callers map[callerKey]*callerView
+	callers map[string]*callerView
 	ready   func() bool
 	version string
 	common  common
@@ -77,6 +78,7 @@ type common struct {
 	queue          *queue
 	calls          CallObserver // nil for none
 	reconnectDelay time.Duration
+	relay          relay.Options
 	log            hclog.Logger
 }
 
@@ -87,9 +89,9 @@ func New(services []config.Service, ready func() bool, version string, log hclog
 	g.listening, g.endListening = context.WithCancel(context.Background())
 	g.common = common{sessions: &sync.WaitGroup{}, queue: newQueue(), reconnectDelay: reconnectDelay, log: log}
 	g.common.life, g.end = context.WithCancel(context.Background())
-	g.joined = newView("plughost", version, joinedName, log)
+	g.joined = newView("plughost", version, log)
 	g.all = g.joined.handler()
-	g.callers = make(map[callerKey]*callerView)
+	g.callers = make(map[string]*callerView)
 	g.Configure(services)
 	return g, nil
 }
@@ -152,7 +154,7 @@ func (g *Gateway) Handler() http.Handler {
 		})
 	}
 	mux.HandleFunc("/mcp", func(w http.ResponseWriter, r *http.Request) {
-		g.handlerFor(caller.FromContext(r.Context()), nil).ServeHTTP(w, r)
+		g.handlerFor(caller.FromContext(r.Context())).ServeHTTP(w, r)
 	})
 	mux.HandleFunc("/mcp/{service}", func(w http.ResponseWriter, r *http.Request) {
 		name, c := r.PathValue("service"), caller.FromContext(r.Context())
@@ -161,7 +163,7 @@ func (g *Gateway) Handler() http.Handler {
 			return
 		}
 		if u := g.service(name); u != nil {
-			g.handlerFor(c, u).ServeHTTP(w, r)
+			u.relay.ServeHTTP(w, r)
 			return
 		}
 		http.Error(w, fmt.Sprintf("there is no MCP service %q", name), http.StatusNotFound)
@@ -234,7 +236,7 @@ func (g *Gateway) Close() {
 				v.close()
 			}
 			for _, u := range services {
-				u.own.close()
+				u.relay.Close()
 			}
 		}()
 		select {

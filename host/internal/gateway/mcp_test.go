@@ -482,8 +482,8 @@ func TestMetaPassesButForWhatBelongsToOneHop(t *testing.T) {
 	f.ready("a", newPlugin(t, server))
 	for _, version := range versions {
 		t.Run(version, func(t *testing.T) {
-			session := f.connect("/mcp/a", version, nil)
-			params := &mcp.CallToolParams{Name: "meta", Meta: mcp.Meta{"example.com/trace": "t", "traceparent": "00-1"}}
+			session := f.connect("/mcp", version, nil)
+			params := &mcp.CallToolParams{Name: "a__meta", Meta: mcp.Meta{"example.com/trace": "t", "traceparent": "00-1"}}
 			params.SetProgressToken("mine")
 			result, err := session.CallTool(t.Context(), params)
 			if err != nil {

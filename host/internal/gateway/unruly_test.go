@@ -69,12 +69,12 @@ func TestWhatCannotBeShownIsLeftOut(t *testing.T) {
 		}
 		return methodNotFound
 	}))
-	session := f.connect("/mcp/a", legacy, nil)
+	session := f.connect("/mcp", legacy, nil)
 	names := toolNames(t, session)
 	found := false
 	for _, name := range names {
-		found = found || name == "good"
-		if name == "none" || name == "array" {
+		found = found || name == "a__good"
+		if name == "a__none" || name == "a__array" {
 			t.Errorf("the tool %s is shown", name)
 		}
 	}
@@ -102,7 +102,7 @@ func TestListThatAPluginDoesNotHaveIsEmpty(t *testing.T) {
 		}
 		return methodNotFound
 	}))
-	expect(t, "tools", toolNames(t, f.connect("/mcp/a", legacy, nil)), []string{"good"})
+	expect(t, "tools", toolNames(t, f.connect("/mcp", legacy, nil)), []string{"a__good"})
 }
 
 func TestPagesThatNeverEndAreCutOff(t *testing.T) {
@@ -128,7 +128,7 @@ func TestPagesThatNeverEndAreCutOff(t *testing.T) {
 	if n := pages.Load(); n > maxListed/1000+1 {
 		t.Errorf("%d pages were read", n)
 	}
-	if names := toolNames(t, f.connect("/mcp/a", legacy, nil)); len(names) > 0 {
+	if names := toolNames(t, f.connect("/mcp", legacy, nil)); len(names) > 0 {
 		t.Errorf("%d tools are shown of a list without an end", len(names))
 	}
 }
@@ -197,11 +197,11 @@ func TestSessionThatThePluginEndsIsOpenedAgain(t *testing.T) {
 		}
 		return methodNotFound
 	}))
-	session := f.connect("/mcp/a", legacy, nil)
-	_, err := call(t.Context(), session, "break")
+	session := f.connect("/mcp", legacy, nil)
+	_, err := call(t.Context(), session, "a__break")
 	unavailableError(t, err, "ended during the call")
 	eventually(t, "a call gets through", func() bool {
-		got, err := call(t.Context(), session, "break")
+		got, err := call(t.Context(), session, "a__break")
 		return got == "whole" && err == nil
 	})
 	if n := sessions.Load(); n != 2 {

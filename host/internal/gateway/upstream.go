@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"maps"
-	"net/http"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -16,6 +15,7 @@ import (
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 
 	"github.com/plughost/plughost/host/internal/config"
+	"github.com/plughost/plughost/host/internal/relay"
 	"github.com/plughost/plughost/host/internal/supervise"
 	plughostv1 "github.com/plughost/plughost/shared/proto/plughost/v1"
 	"github.com/plughost/plughost/shared/tunnel"
@@ -37,13 +37,13 @@ const (
 )
 
 // upstream is one MCP service as the gateway sees it: the link to its plugin,
-// if there is one, and the views that show it.
+// if there is one, the views that show it among others, and the relay of its own
+// endpoint.
 type upstream struct {
 	*common
-	name    string
-	own     *view
-	handler http.Handler // serves own
-	log     hclog.Logger
+	name  string
+	relay *relay.Relay // serves the service alone
+	log   hclog.Logger
 
 	showing sync.Mutex   // held from the choice of what is shown until it is
 	tools   config.Tools // what of its tools is shown
@@ -71,11 +71,13 @@ type link struct {
 }
 
 func newUpstream(name string, tools config.Tools, c *common) *upstream {
+	log := c.log.With("service", "mcp."+name)
 	return &upstream{
 		common: c,
 		name:   name,
+		relay:  relay.New(name, tools, c.relay, log),
 		tools:  tools,
-		log:    c.log.With("service", "mcp."+name),
+		log:    log,
 		why:    "it is not started yet",
 	}
 }
@@ -152,6 +154,7 @@ func (u *upstream) connect(old *link, plugin Plugin) {
 	if replaced != nil {
 		replaced.cancel()
 	}
+	u.relay.Connect(plugin)
 	u.then(func() { u.open(l, plugin) })
 }
 
@@ -260,6 +263,7 @@ func (u *upstream) disconnect(why string) {
 	l := u.link
 	u.link, u.why = nil, why
 	u.mu.Unlock()
+	u.relay.Disconnect(why)
 	switch {
 	case l == nil:
 	case l.session == nil:

@@ -18,14 +18,10 @@ const separator = "__"
 // joinedName names a tool or prompt in a view of several services.
 func joinedName(service, name string) string { return service + separator + name }
 
-// ownName names one in the view of its own service.
-func ownName(_, name string) string { return name }
-
-// view is an MCP server that shows features of one or more services: to all
-// clients, to those of one service, or to one agent.
+// view is an MCP server that shows features of all services: to all clients, or
+// to one agent.
 type view struct {
 	server *mcp.Server
-	naming func(service, name string) string
 	log    hclog.Logger
 
 	mu       sync.Mutex
@@ -39,7 +35,7 @@ type view struct {
 	templates shelf[mcp.ResourceTemplate]
 }
 
-func newView(name, version string, naming func(service, name string) string, log hclog.Logger) *view {
+func newView(name, version string, log hclog.Logger) *view {
 	v := &view{
 		server: mcp.NewServer(&mcp.Implementation{Name: name, Version: version}, &mcp.ServerOptions{
 			Capabilities: &mcp.ServerCapabilities{
@@ -48,9 +44,8 @@ func newView(name, version string, naming func(service, name string) string, log
 				Resources: &mcp.ResourceCapabilities{ListChanged: true},
 			},
 		}),
-		naming: naming,
-		log:    log,
-		has:    make(map[*upstream]features),
+		log: log,
+		has: make(map[*upstream]features),
 	}
 	v.tools.add = func(i item[mcp.Tool]) { v.server.AddTool(i.feature, i.owner.observed(i.name)) }
 	v.tools.remove = v.server.RemoveTools
@@ -90,7 +85,7 @@ func (v *view) fill() {
 				continue
 			}
 			shown := *tool
-			shown.Name = v.naming(u.name, tool.Name)
+			shown.Name = joinedName(u.name, tool.Name)
 			claim(tools, shown.Name, item[mcp.Tool]{u, tool.Name, &shown})
 		}
 		if v.grants != nil && !v.grants.Service(u.name) {
@@ -98,7 +93,7 @@ func (v *view) fill() {
 		}
 		for _, prompt := range f.prompts {
 			shown := *prompt
-			shown.Name = v.naming(u.name, prompt.Name)
+			shown.Name = joinedName(u.name, prompt.Name)
 			claim(prompts, shown.Name, item[mcp.Prompt]{u, prompt.Name, &shown})
 		}
 		for _, resource := range f.resources {

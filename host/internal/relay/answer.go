@@ -1,0 +1,187 @@
+package relay
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"io"
+	"net/http"
+	"strconv"
+	"time"
+
+	"github.com/plughost/plughost/shared/wire"
+)
+
+const (
+	// keepAlive is how often a stream of events says that it lives, for what is
+	// on the way.
+	keepAlive = 30 * time.Second
+	// closeGrace is how long a client may take to read when its session has
+	// ended.
+	closeGrace = 5 * time.Second
+	// largeAnswer is from how many bytes on an answer may wait for the client.
+	largeAnswer = 64 << 10
+)
+
+// reply is the response to a request that has a call.
+type reply struct {
+	w     http.ResponseWriter
+	r     *http.Request
+	call  *call
+	quiet time.Duration   // after which it becomes a stream of events
+	until context.Context // of what the call belongs to: its end ends the reply, soon
+	// statuses says that errors have their own HTTP status.
+	statuses bool
+	// prime is the id of the stream, by which a client can come back to it, or
+	// empty.
+	prime string
+	// before, if there is one, is called before the headers are written.
+	before func()
+	primed bool // the client has prime
+}
+
+// write writes the answer, and all that comes before it. It reports whether the
+// client has it all.
+func (y *reply) write() bool {
+	timer := time.NewTimer(y.quiet)
+	defer timer.Stop()
+	select {
+	case <-y.call.out.wake:
+	case <-timer.C:
+	case <-y.r.Context().Done():
+		return false
+	}
+	t := y.call.out.take()
+	if y.before != nil {
+		y.before()
+	}
+	if t.last && len(t.items) == 1 {
+		return y.plain(t.items[0])
+	}
+	return y.stream(t)
+}
+
+// plain writes an answer as the whole response.
+func (y *reply) plain(i item) bool {
+	if i.size() > largeAnswer {
+		defer hurry(y.until, y.w)()
+	}
+	header := y.w.Header()
+	header.Set("Content-Type", "application/json")
+	header.Set("Content-Length", strconv.Itoa(i.size()))
+	if y.statuses && i.status != 0 {
+		y.w.WriteHeader(i.status)
+	}
+	return i.writeTo(y.w) == nil
+}
+
+// stream writes events until the answer is among them.
+func (y *reply) stream(t taken) bool {
+	defer hurry(y.until, y.w)()
+	e := newEvents(y.w)
+	if y.prime != "" {
+		y.primed = true
+		if e.write("id: %s\ndata: \n\n", y.prime) != nil {
+			y.call.out.putBack(t.items)
+			return false
+		}
+	}
+	return e.pump(y.r.Context(), &y.call.out, t, nil)
+}
+
+// hurry gives a client that does not read little time when ctx ends. The
+// function that it returns ends the watch.
+func hurry(ctx context.Context, w http.ResponseWriter) (stop func()) {
+	control := http.NewResponseController(w)
+	unwatch := context.AfterFunc(ctx, func() { _ = control.SetWriteDeadline(time.Now().Add(closeGrace)) })
+	return func() {
+		if !unwatch() {
+			_ = control.SetWriteDeadline(time.Time{}) // the connection may serve another request
+		}
+	}
+}
+
+// writeTo writes the message.
+func (i item) writeTo(w io.Writer) error {
+	for _, part := range [...][]byte{i.head, i.id, i.tail} {
+		if len(part) == 0 {
+			continue
+		}
+		if _, err := w.Write(part); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// events is a response that is a stream of events.
+type events struct {
+	w       http.ResponseWriter
+	control *http.ResponseController
+}
+
+func newEvents(w http.ResponseWriter) *events {
+	header := w.Header()
+	header.Set("Content-Type", "text/event-stream")
+	header.Set("Cache-Control", "no-cache, no-transform")
+	w.WriteHeader(http.StatusOK)
+	return &events{w, http.NewResponseController(w)}
+}
+
+func (e *events) write(format string, args ...any) error {
+	if _, err := fmt.Fprintf(e.w, format, args...); err != nil {
+		return err
+	}
+	return e.control.Flush()
+}
+
+func (e *events) message(i item) error {
+	i.head, i.id, i.tail = wire.Line(i.head), bytes.TrimSpace(i.id), wire.Line(i.tail)
+	if _, err := io.WriteString(e.w, "event: message\ndata: "); err != nil {
+		return err
+	}
+	if err := i.writeTo(e.w); err != nil {
+		return err
+	}
+	return e.write("\n\n")
+}
+
+// pump writes what is taken from an outbox, t first, until its last message,
+// and reports whether that was written. It ends before if the client is gone
+// or to go, or with stop.
+func (e *events) pump(ctx context.Context, out *outbox, t taken, stop <-chan struct{}) bool {
+	if e.control.Flush() != nil {
+		out.putBack(t.items)
+		return false
+	}
+	alive := time.NewTicker(keepAlive)
+	defer alive.Stop()
+	for {
+		for n, i := range t.items {
+			if e.message(i) != nil {
+				out.putBack(t.items[n:])
+				return false
+			}
+		}
+		switch {
+		case t.last:
+			return true
+		case t.retry != nil:
+			_ = e.write("retry: %d\n\n", t.retry.Milliseconds())
+			return false
+		}
+		select {
+		case <-out.wake:
+			t = out.take()
+		case <-alive.C:
+			if e.write(": alive\n\n") != nil {
+				return false
+			}
+			t = taken{}
+		case <-ctx.Done():
+			return false
+		case <-stop:
+			return false
+		}
+	}
+}

@@ -1,0 +1,216 @@
+package relay
+
+import (
+	"bytes"
+	"encoding/base64"
+	"encoding/json"
+	"fmt"
+	"maps"
+	"math"
+	"net/http"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/modelcontextprotocol/go-sdk/mcp"
+
+	"github.com/plughost/plughost/shared/wire"
+)
+
+// From 2026-07-28 on the headers of a request say what is in it, for whoever
+// looks at headers only. So they must be true.
+
+// metaVersion names the revision in a request's _meta.
+const metaVersion = mcp.MetaKeyProtocolVersion
+
+// codeHeaderMismatch is of headers that do not say what the message does.
+const codeHeaderMismatch = mcp.CodeHeaderMismatch
+
+// headerParam is before the names of headers that repeat arguments.
+const headerParam = "Mcp-Param-"
+
+// paramHeader says that an argument of a tool is also in a header.
+type paramHeader struct {
+	path []string // to the argument
+	name string   // of the header
+}
+
+// Tools tells the relay of the tools that the plugin has, for what their
+// schemas say of headers.
+func (r *Relay) Tools(tools []*mcp.Tool) {
+	headers := make(map[string][]paramHeader)
+	for _, tool := range tools {
+		if found := paramHeaders(tool.InputSchema); len(found) > 0 {
+			headers[tool.Name] = found
+		}
+	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.headers = headers
+}
+
+// paramHeaders finds what a tool's schema wants to have in headers.
+func paramHeaders(schema any) []paramHeader {
+	encoded, err := json.Marshal(schema)
+	if err != nil || !bytes.Contains(encoded, []byte(`"x-mcp-header"`)) {
+		return nil
+	}
+	var root property
+	if json.Unmarshal(encoded, &root) != nil {
+		return nil
+	}
+	return root.headers(nil)
+}
+
+// property is what of a schema concerns headers.
+type property struct {
+	Header     any                 `json:"x-mcp-header"`
+	Properties map[string]property `json:"properties"`
+}
+
+func (p property) headers(path []string) (found []paramHeader) {
+	if name, ok := p.Header.(string); ok && name != "" && len(path) > 0 {
+		found = append(found, paramHeader{path, headerParam + name})
+	}
+	for _, name := range slices.Sorted(maps.Keys(p.Properties)) {
+		found = append(found, p.Properties[name].headers(append(slices.Clip(path), name))...)
+	}
+	return found
+}
+
+// mismatch is what a message and its headers contradict each other in.
+type mismatch struct {
+	code   int
+	reason string
+}
+
+func (m *mismatch) Error() string { return m.reason }
+
+func mismatchf(format string, args ...any) error {
+	return &mismatch{codeHeaderMismatch, fmt.Sprintf(format, args...)}
+}
+
+// checkHeaders compares a message with the headers of its request.
+func (r *Relay) checkHeaders(header http.Header, m *wire.Message) error {
+	if m.Kind == wire.Request {
+		if err := checkVersion(header.Get(headerVersion), m); err != nil {
+			return err
+		}
+	}
+	switch got := header.Get(headerMethod); {
+	case got == "":
+		return mismatchf("%s is missing", headerMethod)
+	case got != string(m.Method):
+		return mismatchf("%s is %q, and the message's method is %q", headerMethod, got, m.Method)
+	}
+	name, err := checkName(header, m)
+	if err != nil || string(m.Method) != "tools/call" {
+		return err
+	}
+	r.mu.Lock()
+	params := r.headers[name]
+	r.mu.Unlock()
+	for _, param := range params {
+		if err := param.check(header, m); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func checkVersion(version string, m *wire.Message) error {
+	at, err := m.Param("_meta", metaVersion)
+	if err != nil {
+		return err
+	}
+	got, ok := wire.Text(m.Bytes(at))
+	switch {
+	case !ok:
+		return &mismatch{wire.CodeInvalidParams, fmt.Sprintf("_meta has no %q", metaVersion)}
+	case string(got) != version:
+		return mismatchf("%s is %q, and %q in _meta is %q", headerVersion, version, metaVersion, got)
+	}
+	return nil
+}
+
+// checkName compares the name of what a message is about, and returns it.
+func checkName(header http.Header, m *wire.Message) (string, error) {
+	var member string
+	switch string(m.Method) {
+	case "tools/call", "prompts/get":
+		member = "name"
+	case "resources/read":
+		member = "uri"
+	default:
+		return "", nil
+	}
+	at, err := m.Param(member)
+	if err != nil {
+		return "", err
+	}
+	name, ok := wire.Text(m.Bytes(at))
+	got, decodable := decodeHeader(header.Get(headerName))
+	switch {
+	case header.Get(headerName) == "":
+		return "", mismatchf("%s is missing", headerName)
+	case !ok || !decodable || got != string(name):
+		return "", mismatchf("%s is %q, and the message's %s is %q", headerName, header.Get(headerName), member, name)
+	}
+	return got, nil
+}
+
+func (p *paramHeader) check(header http.Header, m *wire.Message) error {
+	at, err := m.Param(append([]string{"arguments"}, p.path...)...)
+	if err != nil {
+		return err
+	}
+	value, got := m.Bytes(at), header.Get(p.name)
+	argument := strings.Join(p.path, ".")
+	if !at.Found() || string(value) == "null" {
+		if got != "" {
+			return mismatchf("%s is there, and the argument %s is not", p.name, argument)
+		}
+		return nil
+	}
+	text, ok := decodeHeader(got)
+	switch {
+	case got == "":
+		return mismatchf("%s is missing, and the argument %s is there", p.name, argument)
+	case !ok:
+		return mismatchf("%s is not well encoded", p.name)
+	case !says(text, value):
+		return mismatchf("%s is %q, and not the argument %s", p.name, got, argument)
+	}
+	return nil
+}
+
+// says reports whether a header has the value of a string, a boolean or an
+// integer.
+func says(header string, value []byte) bool {
+	switch value[0] {
+	case '"':
+		text, ok := wire.Text(value)
+		return ok && string(text) == header
+	case 't', 'f':
+		return string(value) == header
+	default:
+		a, errA := strconv.ParseFloat(header, 64)
+		b, errB := strconv.ParseFloat(string(value), 64)
+		return errA == nil && errB == nil && a == b && a == math.Trunc(a) && math.Abs(a) < 1<<53
+	}
+}
+
+// decodeHeader returns the text that a header stands for: what no header can
+// hold is encoded.
+func decodeHeader(value string) (string, bool) {
+	const before, after = "=?base64?", "?="
+	encoded, ok := strings.CutPrefix(value, before)
+	if !ok {
+		return value, true
+	}
+	if encoded, ok = strings.CutSuffix(encoded, after); !ok {
+		return value, true
+	}
+	text, err := base64.StdEncoding.DecodeString(encoded)
+	return string(text), err == nil
+}

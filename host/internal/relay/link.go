@@ -1,0 +1,195 @@
+package relay
+
+import (
+	"context"
+	"fmt"
+	"strconv"
+	"sync"
+	"time"
+
+	"google.golang.org/grpc"
+
+	plughostv1 "github.com/plughost/plughost/shared/proto/plughost/v1"
+	"github.com/plughost/plughost/shared/wire"
+)
+
+// link is a stream to an instance of the plugin, with the calls in flight on it.
+type link struct {
+	backend *backend
+	owner   owner
+	stream  grpc.BidiStreamingClient[plughostv1.Frame, plughostv1.Frame]
+	ctx     context.Context // ended with the stream
+	cancel  context.CancelFunc
+	sending chan struct{} // holds one while a frame is sent: gRPC allows no more
+
+	mu    sync.Mutex
+	count int64
+	calls map[int64]*call // nil when the link has ended
+}
+
+// owner is whom a link is for. Its methods must not wait.
+type owner interface {
+	// received takes a request or a notification of the plugin.
+	received(*link, *plughostv1.Frame, *wire.Message)
+}
+
+// open opens a link.
+func (b *backend) open(o owner) (*link, error) {
+	l := &link{backend: b, owner: o, sending: make(chan struct{}, 1), calls: make(map[int64]*call)}
+	l.ctx, l.cancel = context.WithCancel(b.ctx)
+	stream, err := b.client.Session(l.ctx)
+	if err != nil {
+		l.cancel()
+		return nil, b.relay.unavailable(fmt.Sprintf("no stream to it can be opened: %v", err))
+	}
+	l.stream = stream
+	if !b.relay.run(l.receive) {
+		l.cancel()
+		return nil, b.relay.unavailable("the host is shutting down")
+	}
+	return l, nil
+}
+
+// run runs a job in a goroutine that Close waits for, unless Close was called.
+func (r *Relay) run(job func()) bool {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.closed {
+		return false
+	}
+	r.running.Go(job)
+	return true
+}
+
+func (l *link) alive() bool { return l.ctx.Err() == nil }
+
+// receive hands over what comes until the stream ends. Then all calls that are
+// still in flight fail.
+func (l *link) receive() {
+	for {
+		frame, err := l.stream.Recv()
+		if err != nil || !l.take(frame) {
+			break
+		}
+	}
+	l.cancel()
+	l.mu.Lock()
+	lost := l.calls
+	l.calls = nil
+	l.mu.Unlock()
+	for _, c := range lost {
+		c.fail(l.backend.relay.errLost())
+	}
+}
+
+// take handles one frame, and reports whether the plugin makes sense.
+func (l *link) take(frame *plughostv1.Frame) bool {
+	if closing := frame.GetCloseStream(); closing != nil {
+		if c := l.call(frame.GetRequest()); c != nil {
+			c.out.hangUp(time.Duration(closing.GetRetryAfter()) * time.Millisecond)
+		}
+		return true
+	}
+	m, err := wire.Scan(frame.GetMessage())
+	if err != nil {
+		l.backend.relay.log.Error("the plugin sent what is no message; its session is opened again", "reason", err)
+		return false
+	}
+	if m.Kind != wire.Response {
+		l.owner.received(l, frame, &m)
+		return true
+	}
+	if c := l.answered(m.Bytes(m.ID)); c != nil {
+		c.finish(&m)
+	}
+	return true
+}
+
+// begin puts a call into the table, and gives it the id by which the plugin
+// knows it.
+func (l *link) begin(c *call) error {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.calls == nil {
+		return l.backend.relay.unavailable("its session has just ended")
+	}
+	l.count++
+	c.link, c.number = l, l.count
+	l.calls[c.number] = c
+	return nil
+}
+
+// forget takes a call out of the table, and reports whether it was there.
+func (l *link) forget(c *call) bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	_, there := l.calls[c.number]
+	delete(l.calls, c.number)
+	return there
+}
+
+func (l *link) call(number int64) *call {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.calls[number]
+}
+
+// answered takes the call out of the table that has this id.
+func (l *link) answered(id []byte) *call {
+	number, err := strconv.ParseInt(string(id), 10, 64)
+	if err != nil {
+		return nil
+	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	c := l.calls[number]
+	delete(l.calls, number)
+	return c
+}
+
+// find returns a call for which ok holds, the youngest if there are several.
+func (l *link) find(ok func(*call) bool) (found *call) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	for _, c := range l.calls {
+		if (found == nil || c.number > found.number) && ok(c) {
+			found = c
+		}
+	}
+	return found
+}
+
+// send sends a message. What holds it up is a plugin that does not read: the
+// wait for one's turn ends with ctx, and a send under way with the link.
+func (l *link) send(ctx context.Context, message []byte, header map[string]string) error {
+	select {
+	case l.sending <- struct{}{}:
+	case <-ctx.Done():
+		return ctx.Err()
+	case <-l.ctx.Done():
+		return l.backend.relay.errLost()
+	}
+	defer func() { <-l.sending }()
+	if err := l.stream.Send(&plughostv1.Frame{Message: message, Header: header}); err != nil {
+		return l.backend.relay.errLost() // why is with the receiver
+	}
+	return nil
+}
+
+// sendCall sends the request of a call that has begun. The call fails if that
+// cannot be done.
+func (l *link) sendCall(ctx context.Context, c *call, m *wire.Message, header map[string]string) {
+	err := l.send(ctx, m.Replace(nil, m.ID, number(c.number)), header)
+	if err != nil && l.forget(c) {
+		c.fail(err)
+	}
+}
+
+// refuse answers a request of the plugin that cannot be passed on. It does not
+// wait, so it is not the receiver's goroutine that sends.
+func (l *link) refuse(m *wire.Message, code int, reason string) {
+	answer := errorMessage(m.Bytes(m.ID), code, reason)
+	l.backend.relay.run(func() { _ = l.send(l.ctx, answer, nil) })
+}
+
+func number(n int64) []byte { return strconv.AppendInt(nil, n, 10) }

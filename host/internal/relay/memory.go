@@ -1,0 +1,180 @@
+package relay
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"sync"
+
+	"github.com/plughost/plughost/shared/wire"
+)
+
+// maxSubscriptions bounds those that a session remembers.
+const maxSubscriptions = 10_000
+
+// memory is what an instance of the plugin has to know of a session: the
+// client's own messages.
+type memory struct {
+	mu            sync.Mutex
+	initialize    *wire.Message
+	version       string   // what was agreed on
+	changes       [][]byte // that the lists have changed, those that the plugin would say
+	initialized   *wire.Message
+	level         *wire.Message
+	subscriptions map[string]*wire.Message // by the resource's URI, as it was written
+}
+
+// learner returns what is to be done when a request went well, or nil.
+func (y *memory) learner(m *wire.Message) func(answer *wire.Message) {
+	switch string(m.Method) {
+	case "initialize":
+		return func(answer *wire.Message) { y.started(m, answer) }
+	case "logging/setLevel":
+		return func(*wire.Message) { y.set(func() { y.level = m }) }
+	case "resources/subscribe":
+		return func(*wire.Message) { y.subscribed(m) }
+	case "resources/unsubscribe":
+		return func(*wire.Message) { y.set(func() { delete(y.subscriptions, uriOf(m)) }) }
+	default:
+		return nil
+	}
+}
+
+func (y *memory) set(change func()) {
+	y.mu.Lock()
+	defer y.mu.Unlock()
+	change()
+}
+
+func (y *memory) started(m, answer *wire.Message) {
+	version, changes := agreed(answer), changesOf(answer)
+	y.set(func() { y.initialize, y.version, y.changes = m, version, changes })
+}
+
+func (y *memory) subscribed(m *wire.Message) {
+	y.mu.Lock()
+	defer y.mu.Unlock()
+	if y.subscriptions == nil {
+		y.subscriptions = make(map[string]*wire.Message)
+	}
+	if len(y.subscriptions) < maxSubscriptions {
+		y.subscriptions[uriOf(m)] = m
+	}
+}
+
+func (y *memory) revision() string {
+	y.mu.Lock()
+	defer y.mu.Unlock()
+	return y.version
+}
+
+// agreed is the revision that an answer to initialize names.
+func agreed(answer *wire.Message) string {
+	at, _ := answer.Find(answer.Result, "protocolVersion")
+	version, _ := wire.Text(answer.Bytes(at))
+	return string(version)
+}
+
+// changesOf returns the notifications of changed lists that a plugin says it
+// can send.
+func changesOf(answer *wire.Message) (changes [][]byte) {
+	for _, list := range [...]string{"tools", "prompts", "resources"} {
+		if at, _ := answer.Find(answer.Result, "capabilities", list, "listChanged"); string(answer.Bytes(at)) == "true" {
+			changes = append(changes, fmt.Appendf(nil, `{"jsonrpc":"2.0","method":"notifications/%s/list_changed"}`, list))
+		}
+	}
+	return changes
+}
+
+func uriOf(m *wire.Message) string {
+	at, _ := m.Param("uri")
+	return string(m.Bytes(at))
+}
+
+// restore opens a link and tells the plugin what it has to know of the session,
+// and the client that lists may have changed.
+func (s *session) restore(b *backend) (*link, error) {
+	ctx, cancel := context.WithTimeoutCause(b.ctx, restoreTimeout, errors.New("it does not answer"))
+	defer cancel()
+	defer context.AfterFunc(s.ctx, cancel)()
+	l, err := b.open(s)
+	if err != nil {
+		return nil, err
+	}
+	if err := s.retell(ctx, l); err != nil {
+		l.cancel()
+		return nil, s.relay.unavailable(fmt.Sprintf("the session could not be opened again: %v", err))
+	}
+	if err := s.adopt(l); err != nil {
+		return nil, err
+	}
+	s.tellChanges()
+	return l, nil
+}
+
+func (s *session) retell(ctx context.Context, l *link) error {
+	s.memory.mu.Lock()
+	initialize, initialized, version := s.memory.initialize, s.memory.initialized, s.memory.version
+	rest := slices.Collect(maps.Values(s.memory.subscriptions))
+	if s.memory.level != nil {
+		rest = append(rest, s.memory.level)
+	}
+	s.memory.mu.Unlock()
+
+	answer, err := l.ask(ctx, initialize)
+	if err != nil {
+		return err
+	}
+	if now := agreed(answer); now != version {
+		s.end()
+		return fmt.Errorf("the plugin speaks revision %q now, and not %q: begin another session", now, version)
+	}
+	if initialized == nil {
+		return nil
+	}
+	if err := l.send(ctx, initialized.Raw, nil); err != nil {
+		return err
+	}
+	for _, m := range rest {
+		// What the plugin refuses now it will not do.
+		if _, err := l.ask(ctx, m); err != nil && ctx.Err() != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// tellChanges tells the client that lists may have changed.
+func (s *session) tellChanges() {
+	s.memory.mu.Lock()
+	changes := s.memory.changes
+	s.memory.mu.Unlock()
+	for _, change := range changes {
+		s.outbox.offerOnce(item{head: change})
+	}
+}
+
+// ask has the plugin answer a request of which the client does not know.
+func (l *link) ask(ctx context.Context, m *wire.Message) (*wire.Message, error) {
+	answers := make(chan *wire.Message, 1)
+	c := &call{settle: func(answer *wire.Message) { answers <- answer }}
+	c.out.init()
+	if err := l.begin(c); err != nil {
+		return nil, err
+	}
+	l.sendCall(ctx, c, m, nil)
+	select {
+	case answer := <-answers:
+		switch {
+		case answer == nil:
+			return nil, l.backend.relay.errLost()
+		case answer.Error.Found():
+			return nil, fmt.Errorf("it answers %s with the error %s", m.Method, answer.Bytes(answer.Error))
+		}
+		return answer, nil
+	case <-ctx.Done():
+		return nil, context.Cause(ctx)
+	}
+}

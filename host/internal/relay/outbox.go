@@ -1,0 +1,126 @@
+package relay
+
+import (
+	"sync"
+	"time"
+)
+
+const (
+	// maxWaiting and maxWaitingBytes bound what waits for a client that does
+	// not read. Answers are not counted.
+	maxWaiting      = 1024
+	maxWaitingBytes = 1 << 20
+)
+
+// item is a message on its way to a client: head, with another id and the rest
+// behind it if the id is not to be the one that the plugin wrote.
+type item struct {
+	head, id, tail []byte
+	status         int // HTTP's, if it is the whole response, or 0
+}
+
+func (i item) size() int { return len(i.head) + len(i.id) + len(i.tail) }
+
+// outbox holds what is to be written to one client. Who puts something in never
+// waits.
+type outbox struct {
+	mu      sync.Mutex
+	items   []item
+	bytes   int
+	closed  bool           // nothing comes any more
+	hanging *time.Duration // the client is to go, and to come again after that
+	wake    chan struct{}  // holds one when there is something to take
+}
+
+func (o *outbox) init() { o.wake = make(chan struct{}, 1) }
+
+// offer adds a message, unless too much is waiting.
+func (o *outbox) offer(i item) bool {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	if o.closed || len(o.items) >= maxWaiting || len(o.items) > 0 && o.bytes+i.size() > maxWaitingBytes {
+		return false
+	}
+	o.items = append(o.items, i)
+	o.bytes += i.size()
+	o.signal()
+	return true
+}
+
+// offerOnce adds a message unless the same one is waiting already.
+func (o *outbox) offerOnce(i item) {
+	if !o.holds(i) {
+		o.offer(i)
+	}
+}
+
+func (o *outbox) holds(i item) bool {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	for _, other := range o.items {
+		if other.id == nil && string(other.head) == string(i.head) {
+			return true
+		}
+	}
+	return false
+}
+
+// close adds the last message.
+func (o *outbox) close(last item) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	if o.closed {
+		return
+	}
+	o.items = append(o.items, last)
+	o.closed = true
+	o.signal()
+}
+
+// hangUp has the client go after what is there, and come again.
+func (o *outbox) hangUp(retryAfter time.Duration) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	if !o.closed {
+		o.hanging = &retryAfter
+		o.signal()
+	}
+}
+
+// taken is what was in an outbox.
+type taken struct {
+	items []item
+	last  bool           // nothing comes after them
+	retry *time.Duration // the client is to go, and to come again after that
+}
+
+// take empties the outbox.
+func (o *outbox) take() taken {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	t := taken{items: o.items, last: o.closed, retry: o.hanging}
+	o.items, o.bytes, o.hanging = nil, 0, nil
+	return t
+}
+
+// putBack returns what could not be written.
+func (o *outbox) putBack(items []item) {
+	if len(items) == 0 {
+		return
+	}
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	o.items = append(items, o.items...)
+	for _, i := range items {
+		o.bytes += i.size()
+	}
+	o.signal()
+}
+
+// signal says that there is something to take. The lock is held.
+func (o *outbox) signal() {
+	select {
+	case o.wake <- struct{}{}:
+	default:
+	}
+}

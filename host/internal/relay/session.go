@@ -1,0 +1,447 @@
+package relay
+
+import (
+	"context"
+	"crypto/rand"
+	"errors"
+	"fmt"
+	"maps"
+	"net/http"
+	"strconv"
+	"sync"
+	"time"
+
+	plughostv1 "github.com/plughost/plughost/shared/proto/plughost/v1"
+	"github.com/plughost/plughost/shared/wire"
+)
+
+const (
+	// maxAsked bounds what a plugin can ask a client that does not answer.
+	maxAsked = 1000
+	// maxParked bounds the calls of a session whose stream was lost, and
+	// parkTime how long they wait for their client.
+	maxParked = 64
+	parkTime  = 5 * time.Minute
+	// firstResumable is the first revision whose clients take up a stream again.
+	firstResumable = "2025-11-25"
+)
+
+// session is a client's, of a revision that has sessions.
+type session struct {
+	relay  *Relay
+	id     string
+	caller string          // who opened it, and alone may use it
+	ctx    context.Context // ended with the session
+	cancel context.CancelFunc
+	memory memory
+
+	opening chan struct{} // holds one while a link is opened
+
+	mu      sync.Mutex
+	link    *link            // the latest, nil at first
+	calls   map[string]*call // in flight, by the client's id as it wrote it
+	parked  map[string]*call // whose stream was lost, by the stream's id
+	streams int64            // counted for their ids
+
+	asked    map[int64]question // the plugin's requests to the client
+	askCount int64
+
+	outbox    outbox        // of the stream that the client opens with GET
+	listener  chan struct{} // closed to end that stream; nil if there is none
+	busy      int           // POST requests in progress
+	idleTimer *time.Timer
+}
+
+// question is a request of the plugin that the client has to answer.
+type question struct {
+	link *link
+	id   []byte // as the plugin wrote it
+}
+
+func newSession(r *Relay, caller string) *session {
+	s := &session{
+		relay:   r,
+		id:      rand.Text(),
+		caller:  caller,
+		opening: make(chan struct{}, 1),
+		calls:   make(map[string]*call),
+	}
+	s.ctx, s.cancel = context.WithCancel(r.life)
+	s.outbox.init()
+	return s
+}
+
+// add makes the session one that clients can name. It reports false if there
+// are too many.
+func (r *Relay) add(s *session) bool {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.closed || len(r.sessions) >= r.options.MaxSessions {
+		return false
+	}
+	r.sessions[s.id] = s
+	return true
+}
+
+// session returns the one of an id, if it is the caller's.
+func (r *Relay) session(id, caller string) *session {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if s := r.sessions[id]; s != nil && s.caller == caller {
+		return s
+	}
+	return nil
+}
+
+// end ends the session, its calls and its streams.
+func (s *session) end() {
+	s.relay.mu.Lock()
+	delete(s.relay.sessions, s.id)
+	s.relay.mu.Unlock()
+	s.cancel()
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.idleTimer != nil {
+		s.idleTimer.Stop()
+	}
+	if s.link != nil {
+		s.link.cancel()
+	}
+	s.parked = nil
+}
+
+// enter counts a request of the client, during which the session is not idle.
+// It reports false if it has ended.
+func (s *session) enter() bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.ctx.Err() != nil {
+		return false
+	}
+	s.busy++
+	if s.idleTimer != nil {
+		s.idleTimer.Stop()
+	}
+	return true
+}
+
+func (s *session) leave() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.busy--; s.busy > 0 || s.ctx.Err() != nil {
+		return
+	}
+	if s.idleTimer == nil {
+		s.idleTimer = time.AfterFunc(s.relay.options.IdleTimeout, s.endIdle)
+		return
+	}
+	s.idleTimer.Reset(s.relay.options.IdleTimeout)
+}
+
+func (s *session) endIdle() {
+	s.mu.Lock()
+	busy := s.busy > 0
+	s.mu.Unlock()
+	if !busy {
+		s.end()
+	}
+}
+
+// attached returns the session's link to the instance that can be called now,
+// opening it if there is none.
+func (s *session) attached(ctx context.Context) (*link, error) {
+	b, err := s.relay.current()
+	if err != nil {
+		return nil, err
+	}
+	if l := s.linkTo(b); l != nil {
+		return l, nil
+	}
+	select {
+	case s.opening <- struct{}{}:
+	case <-ctx.Done():
+		return nil, ctx.Err()
+	case <-s.ctx.Done():
+		return nil, errEnded
+	}
+	defer func() { <-s.opening }()
+	if l := s.linkTo(b); l != nil { // another call has opened it
+		return l, nil
+	}
+	return s.restore(b)
+}
+
+// linkTo returns the session's link if it is a living one to this instance.
+func (s *session) linkTo(b *backend) *link {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.link != nil && s.link.backend == b && s.link.alive() {
+		return s.link
+	}
+	return nil
+}
+
+// adopt makes a link the session's.
+func (s *session) adopt(l *link) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.ctx.Err() != nil {
+		l.cancel()
+		return errEnded
+	}
+	if s.link != nil {
+		s.link.cancel()
+	}
+	s.link = l
+	maps.DeleteFunc(s.asked, func(_ int64, q question) bool { return q.link != l })
+	return nil
+}
+
+// errSameID is of a request whose id is another one's that is in flight.
+var errSameID = errors.New("a request with this id is in flight")
+
+// begin puts a call of the client's request m into the tables.
+func (s *session) begin(l *link, c *call, m *wire.Message) error {
+	key := string(c.id)
+	learn := s.memory.learner(m)
+	c.settle = func(answer *wire.Message) {
+		if learn != nil && answer != nil && answer.Result.Found() {
+			learn(answer)
+		}
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		delete(s.calls, key)
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.calls[key] != nil {
+		return errSameID
+	}
+	if err := l.begin(c); err != nil {
+		return err
+	}
+	s.calls[key] = c
+	return nil
+}
+
+// inFlight returns the call that has the client's id.
+func (s *session) inFlight(id []byte) *call {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.calls[string(id)]
+}
+
+// received takes what the plugin sends by itself.
+func (s *session) received(l *link, frame *plughostv1.Frame, m *wire.Message) {
+	out := s.destination(l, frame, m)
+	if m.Kind == wire.Request {
+		s.ask(l, m, out)
+		return
+	}
+	if string(m.Method) == "notifications/cancelled" {
+		i, ok := s.withdraw(l, m)
+		if ok && out != nil {
+			out.offer(i)
+		}
+		return
+	}
+	switch {
+	case out == nil: // of a call that is over
+	case out == &s.outbox:
+		out.offerOnce(item{head: m.Raw})
+	default:
+		out.offer(item{head: m.Raw})
+	}
+}
+
+// destination is where a message of the plugin goes: to the stream of the call
+// in whose course it was sent, or to the one on which the client listens. It is
+// nil if the call is over.
+func (s *session) destination(l *link, frame *plughostv1.Frame, m *wire.Message) *outbox {
+	var c *call
+	switch {
+	case frame.Request == nil:
+		c = l.guess(m)
+		if c == nil && string(m.Method) == "notifications/progress" {
+			return nil
+		}
+	case frame.GetRequest() != 0:
+		if c = l.call(frame.GetRequest()); c == nil {
+			return nil
+		}
+	}
+	if c == nil {
+		return &s.outbox
+	}
+	return &c.out
+}
+
+// guess finds the call to which a message most likely belongs that a plugin
+// sent without saying so.
+func (l *link) guess(m *wire.Message) *call {
+	switch string(m.Method) {
+	case "notifications/tools/list_changed", "notifications/prompts/list_changed",
+		"notifications/resources/list_changed", "notifications/resources/updated":
+		return nil
+	case "notifications/progress":
+		at, err := m.ProgressToken()
+		if err != nil || !at.Found() {
+			return nil
+		}
+		token := string(m.Bytes(at))
+		return l.find(func(c *call) bool { return string(c.token) == token })
+	default:
+		return l.find(func(c *call) bool { return c.id != nil })
+	}
+}
+
+// ask passes a request of the plugin on to the client.
+func (s *session) ask(l *link, m *wire.Message, out *outbox) {
+	if out == nil {
+		l.refuse(m, codeUnavailable, "the request in whose course this was sent is over")
+		return
+	}
+	s.mu.Lock()
+	if len(s.asked) >= maxAsked {
+		s.mu.Unlock()
+		l.refuse(m, codeUnavailable, "the client has too many requests to answer")
+		return
+	}
+	if s.asked == nil {
+		s.asked = make(map[int64]question)
+	}
+	s.askCount++
+	n := s.askCount
+	s.asked[n] = question{l, append([]byte(nil), m.Bytes(m.ID)...)}
+	s.mu.Unlock()
+	if !out.offer(item{head: m.Raw[:m.ID.Start], id: number(n), tail: m.Raw[m.ID.End:]}) {
+		s.takeQuestion(number(n))
+		l.refuse(m, codeUnavailable, "the client does not read")
+	}
+}
+
+// withdraw makes a plugin's cancellation one that the client understands, if
+// the client was asked.
+func (s *session) withdraw(l *link, m *wire.Message) (item, bool) {
+	at, err := m.CancelledID()
+	if err != nil || !at.Found() {
+		return item{}, false
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for n, q := range s.asked {
+		if q.link == l && string(q.id) == string(m.Bytes(at)) {
+			delete(s.asked, n)
+			return item{head: m.Replace(nil, at, number(n))}, true
+		}
+	}
+	return item{}, false
+}
+
+// takeQuestion returns what the client was asked under an id, once.
+func (s *session) takeQuestion(id []byte) (question, bool) {
+	n, err := strconv.ParseInt(string(id), 10, 64)
+	if err != nil {
+		return question{}, false
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	q, ok := s.asked[n]
+	delete(s.asked, n)
+	return q, ok
+}
+
+// toolsChanged tells the client that it sees other tools now.
+func (s *session) toolsChanged() {
+	s.outbox.offerOnce(item{head: []byte(`{"jsonrpc":"2.0","method":"notifications/tools/list_changed"}`)})
+}
+
+// listening reports whether the client has a stream open.
+func (s *session) listening() bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.listener != nil
+}
+
+// listen writes to the client what belongs to no call. A client that listens
+// again ends its earlier stream, which it may have lost.
+func (s *session) listen(w http.ResponseWriter, r *http.Request) {
+	stop := make(chan struct{})
+	s.mu.Lock()
+	if s.listener != nil {
+		close(s.listener)
+	}
+	s.listener = stop
+	s.mu.Unlock()
+	defer func() {
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		if s.listener == stop {
+			s.listener = nil
+		}
+	}()
+	ctx, cancel := context.WithCancel(r.Context())
+	defer cancel()
+	defer context.AfterFunc(s.ctx, cancel)()
+	defer hurry(s.ctx, w)()
+	e := newEvents(w)
+	if e.write(": listening\n\n") != nil {
+		return
+	}
+	e.pump(ctx, &s.outbox, s.outbox.take(), stop)
+}
+
+// newStream names the stream of a call, if the client can come back to it.
+func (s *session) newStream() string {
+	if s.memory.revision() < firstResumable {
+		return ""
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.streams++
+	return fmt.Sprintf("call-%d", s.streams)
+}
+
+// park keeps a call whose stream was lost for its client.
+func (s *session) park(stream string, c *call) {
+	if stream == "" {
+		return
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.ctx.Err() != nil || len(s.parked) >= maxParked {
+		return
+	}
+	if s.parked == nil {
+		s.parked = make(map[string]*call)
+	}
+	s.parked[stream] = c
+	time.AfterFunc(parkTime, func() { s.unpark(stream, c) })
+}
+
+// unpark takes a call of those that wait for their client; c is the one that is
+// meant, if there can be another one.
+func (s *session) unpark(stream string, c *call) *call {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	found := s.parked[stream]
+	if found == nil || c != nil && found != c {
+		return nil
+	}
+	delete(s.parked, stream)
+	return found
+}
+
+// resume writes what is left of a call whose stream the client has lost.
+func (s *session) resume(w http.ResponseWriter, r *http.Request, stream string) {
+	c := s.unpark(stream, nil)
+	if c == nil {
+		http.Error(w, "there is no such stream to come back to", http.StatusBadRequest)
+		return
+	}
+	defer hurry(s.ctx, w)()
+	e := newEvents(w)
+	if !e.pump(r.Context(), &c.out, c.out.take(), nil) {
+		s.park(stream, c)
+	}
+}

@@ -1,0 +1,240 @@
+package relay
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+	"time"
+
+	"github.com/plughost/plughost/host/internal/caller"
+	"github.com/plughost/plughost/shared/wire"
+)
+
+// patience is how long an answer is waited for whose HTTP headers depend on it.
+const patience = 10 * time.Second
+
+// servePost takes a message of a client that has a session, or wants one.
+func (r *Relay) servePost(w http.ResponseWriter, req *http.Request) {
+	m, ok := r.readMessage(w, req)
+	if !ok {
+		return
+	}
+	if req.Header.Get(headerSession) == "" {
+		r.serveFirst(w, req, &m)
+		return
+	}
+	s := r.named(w, req)
+	if s == nil {
+		return
+	}
+	defer s.leave()
+	switch m.Kind {
+	case wire.Request:
+		s.serveCall(w, req, &m)
+	case wire.Notification:
+		s.takeNotification(req, &m)
+		w.WriteHeader(http.StatusAccepted)
+	default:
+		s.takeAnswer(req, &m)
+		w.WriteHeader(http.StatusAccepted)
+	}
+}
+
+// named returns the session that a request names, which it has entered. If it
+// is nil the request was answered.
+func (r *Relay) named(w http.ResponseWriter, req *http.Request) *session {
+	id := req.Header.Get(headerSession)
+	if id == "" {
+		http.Error(w, headerSession+" is missing: begin with initialize", http.StatusBadRequest)
+		return nil
+	}
+	s := r.session(id, caller.FromContext(req.Context()).Name)
+	if s == nil || !s.enter() {
+		http.Error(w, "there is no such session: begin another one with initialize", http.StatusNotFound)
+		return nil
+	}
+	return s
+}
+
+// serveFirst takes a message without a session, which can only begin one.
+func (r *Relay) serveFirst(w http.ResponseWriter, req *http.Request, m *wire.Message) {
+	id := m.Bytes(m.ID)
+	if m.Kind != wire.Request || string(m.Method) != "initialize" {
+		if version, _ := m.Param("_meta", metaVersion); version.Found() {
+			writeError(w, http.StatusBadRequest, id, codeHeaderMismatch,
+				fmt.Sprintf("%s is missing, for a request that names its revision", headerVersion))
+			return
+		}
+		writeError(w, http.StatusBadRequest, id, wire.CodeInvalidRequest, headerSession+" is missing: begin with initialize")
+		return
+	}
+	b, err := r.current()
+	if err != nil {
+		writeUnavailable(w, id, err)
+		return
+	}
+	s := newSession(r, caller.FromContext(req.Context()).Name)
+	if !r.add(s) {
+		s.cancel()
+		http.Error(w, "there are too many sessions", http.StatusTooManyRequests)
+		return
+	}
+	s.enter()
+	defer s.leave()
+	s.start(w, req, m, b)
+}
+
+// start opens a session. It ends again if the plugin does not want it.
+func (s *session) start(w http.ResponseWriter, req *http.Request, m *wire.Message, b *backend) {
+	defer func() {
+		if s.memory.revision() == "" {
+			s.end()
+		}
+	}()
+	c := newCall(m)
+	l, err := b.open(s)
+	if err == nil {
+		err = s.adopt(l)
+	}
+	if err == nil {
+		err = s.begin(l, c, m)
+	}
+	if err != nil {
+		writeUnavailable(w, c.id, err)
+		return
+	}
+	l.sendCall(req.Context(), c, m, passedOn(req.Header))
+	y := reply{w: w, r: req, call: c, quiet: patience, until: s.ctx, before: func() {
+		if s.memory.revision() != "" {
+			w.Header().Set(headerSession, s.id)
+		}
+	}}
+	y.write()
+}
+
+// serveCall makes a call and answers with what comes of it. It goes on if the
+// client leaves, as clients of these revisions expect.
+func (s *session) serveCall(w http.ResponseWriter, req *http.Request, m *wire.Message) {
+	id := m.Bytes(m.ID)
+	l, err := s.attached(req.Context())
+	switch {
+	case errors.Is(err, errEnded):
+		http.Error(w, "the session has ended: begin another one with initialize", http.StatusNotFound)
+		return
+	case err != nil:
+		writeUnavailable(w, id, err)
+		return
+	}
+	tools := s.relay.visible(caller.FromContext(req.Context()))
+	if err := allowed(tools, m); err != nil {
+		writeError(w, http.StatusOK, id, wire.CodeInvalidParams, err.Error())
+		return
+	}
+	c := newCall(m)
+	c.edit, c.token = editor(tools, m), tokenOf(m)
+	switch err := s.begin(l, c, m); {
+	case errors.Is(err, errSameID):
+		writeError(w, http.StatusBadRequest, id, wire.CodeInvalidRequest, err.Error())
+		return
+	case err != nil:
+		writeUnavailable(w, id, err)
+		return
+	}
+	s.tellWith(c)
+	l.sendCall(req.Context(), c, m, passedOn(req.Header))
+	y := reply{w: w, r: req, call: c, quiet: s.relay.options.Quiet, until: s.ctx, prime: s.newStream()}
+	if !y.write() && y.primed {
+		s.park(y.prime, c)
+	}
+}
+
+// tellWith has a client that does not listen get with a call what it should
+// have heard.
+func (s *session) tellWith(c *call) {
+	if s.listening() {
+		return
+	}
+	for _, i := range s.outbox.take().items {
+		c.out.offer(i)
+	}
+}
+
+// tokenOf returns the progress token of a request, or nil.
+func tokenOf(m *wire.Message) []byte {
+	at, err := m.ProgressToken()
+	if err != nil {
+		return nil
+	}
+	return m.Bytes(at)
+}
+
+// takeNotification passes a notification on, as far as there is somebody to
+// pass it to.
+func (s *session) takeNotification(req *http.Request, m *wire.Message) {
+	message, l := m.Raw, s.latest()
+	switch string(m.Method) {
+	case "notifications/initialized":
+		s.memory.set(func() { s.memory.initialized = m })
+	case "notifications/cancelled":
+		at, err := m.CancelledID()
+		c := s.inFlight(m.Bytes(at))
+		if err != nil || c == nil {
+			return
+		}
+		message, l = m.Replace(nil, at, number(c.number)), c.link
+	}
+	if l != nil {
+		_ = l.send(req.Context(), message, nil) // who is gone need not hear of it
+	}
+}
+
+// takeAnswer passes the client's answer on to the instance that asked.
+func (s *session) takeAnswer(req *http.Request, m *wire.Message) {
+	if q, ok := s.takeQuestion(m.Bytes(m.ID)); ok {
+		_ = q.link.send(req.Context(), m.Replace(nil, m.ID, q.id), nil)
+	}
+}
+
+func (s *session) latest() *link {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.link
+}
+
+// serveGet opens the stream on which a client listens, or takes up a lost one.
+func (r *Relay) serveGet(w http.ResponseWriter, req *http.Request) {
+	if _, events := accepts(req.Header.Values("Accept")); !events {
+		http.Error(w, "Accept must have text/event-stream", http.StatusNotAcceptable)
+		return
+	}
+	s := r.named(w, req)
+	if s == nil {
+		return
+	}
+	s.leave() // to listen is to be idle
+	if stream := req.Header.Get(headerLastEvent); stream != "" {
+		s.resume(w, req, stream)
+		return
+	}
+	r.run(func() { s.catchUp() })
+	s.listen(w, req)
+}
+
+// catchUp gives a session that is listened to a link, if it lost its own.
+func (s *session) catchUp() {
+	ctx, cancel := context.WithTimeout(s.ctx, restoreTimeout)
+	defer cancel()
+	_, _ = s.attached(ctx) // else with its next message
+}
+
+// serveDelete ends a session.
+func (r *Relay) serveDelete(w http.ResponseWriter, req *http.Request) {
+	s := r.named(w, req)
+	if s == nil {
+		return
+	}
+	defer s.leave()
+	s.end()
+	w.WriteHeader(http.StatusNoContent)
+}
