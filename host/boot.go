@@ -44,6 +44,7 @@ type host struct {
 	registry  *registry.Registry
 	launcher  *launch.Launcher
 	reclaimer *reclaim.Reclaimer
+	plugins   *pluginChecker
 	adopted   adoptedInstances
 	journal   *journal
 	news      *news
@@ -89,6 +90,7 @@ func newHost(conf *config.Config, inst *installation.Installation, log hclog.Log
 		OutliveHost:  outliveHost,
 		Groups:       h.limits.open(inst.ID, log),
 	}
+	h.plugins = newPluginChecker(inst.Dir, h.launcher.Spawner, &h.launcher.Binaries)
 	h.reclaimer = &reclaim.Reclaimer{
 		Installation: inst.ID,
 		Registry:     h.registry,
@@ -164,6 +166,14 @@ func (h *host) start(ctx context.Context, service config.Service) (supervise.Ins
 
 // spec says how a service is launched.
 func (h *host) spec(service config.Service) (launch.Spec, error) {
+	spec, err := specOf(service)
+	spec.Output = h.journal.output(service.Ref())
+	spec.Configuration = &learner{service, spec, h.plugins.known}
+	return spec, err
+}
+
+// specOf says how a service is launched, but for where its output goes.
+func specOf(service config.Service) (launch.Spec, error) {
 	spec := launch.Spec{
 		Kind:          marker.Kind(service.Kind),
 		Name:          service.Name,
@@ -172,7 +182,7 @@ func (h *host) spec(service config.Service) (launch.Spec, error) {
 		Port:          service.Port,
 		ReadyTimeout:  service.ReadyTimeout,
 		OrphanTTL:     service.OrphanTTL,
-		Output:        h.journal.output(service.Ref()),
+		Output:        func(launch.Stream, []byte) {},
 		Confinement:   confinement(service),
 		Settings:      service.Settings(),
 		Configuration: service,

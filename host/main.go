@@ -76,7 +76,7 @@ any crash, takes back exactly the processes that are its own.`,
 	_ = root.MarkPersistentFlagDirname("state-dir")
 	root.AddCommand(
 		newRunCommand(&at),
-		newValidateCommand(),
+		newValidateCommand(&at),
 		newSchemaCommand(),
 		newFmtCommand(),
 		newPlanCommand(&at),

@@ -110,6 +110,9 @@ func changes(steps []supervise.Step) int {
 // changes.
 func (r *reloader) read(in config.Input, terminal control.Terminal) (*config.Config, control.Plan, error) {
 	conf, diags := in.Load()
+	if conf != nil {
+		diags = r.plugins.check(r.stop, conf)
+	}
 	var text strings.Builder
 	if err := config.WriteDiagnostics(&text, diags, terminal.Color, terminal.Width); err != nil {
 		return nil, control.Plan{}, err

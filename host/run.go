@@ -44,7 +44,7 @@ them over. SIGINT (Ctrl-C) stops these, too.`,
 }
 
 func run(ctx context.Context, at *location, in config.Input, outliveHost bool) error {
-	conf, warnings, err := loadConfig(in)
+	conf, _, err := loadConfig(in)
 	if err != nil {
 		return err
 	}
@@ -66,16 +66,20 @@ func run(ctx context.Context, at *location, in config.Input, outliveHost bool) e
 		log.Debug("running without a marker", "reason", err)
 	case stampDone:
 	}
-	// Not before the stamp, which may have this read again.
-	if err := writeDiagnostics(os.Stderr, warnings); err != nil {
-		return err
-	}
 	stop, hurry, hangups := watchSignals(log, out)
 	stop, ended := underServiceManager(stop, log)
 	defer ended()
 	host, err := newHost(conf, inst, log, outliveHost)
 	if err != nil {
 		return fmt.Errorf("cannot start the host: %w", err)
+	}
+	// Not before the stamp, which may have this read again.
+	diags := host.plugins.check(stop, conf)
+	if err := writeDiagnostics(os.Stderr, diags); err != nil {
+		return err
+	}
+	if diags.HasErrors() {
+		return errReported
 	}
 	host.hangups, host.output = hangups, out
 	if host.input, err = absolute(in); err != nil {

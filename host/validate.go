@@ -4,22 +4,31 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"os/signal"
+	"syscall"
 
 	"github.com/spf13/cobra"
 	"golang.org/x/term"
 
 	"github.com/plughost/plughost/host/internal/config"
 	"github.com/plughost/plughost/host/internal/control"
+	"github.com/plughost/plughost/host/internal/launch"
 )
 
-func newValidateCommand() *cobra.Command {
+func newValidateCommand(at *location) *cobra.Command {
 	var in config.Input
-	var asJSON bool
+	var asJSON, noPlugins bool
 	cmd := &cobra.Command{
 		Use:   "validate",
 		Short: "Check a configuration, and change nothing",
 		Long: `Check a configuration, and show every fault with its place. With --json the
 findings have the form that they have in terraform validate -json.
+
+What a config block can say, the service's plugin declares. A plugin that the
+state directory does not know yet is launched to be asked, without its
+configuration and its port, and ended at once; services without a config block
+launch nothing. With --no-plugins nothing is executed, whatever the files say:
+config blocks are then checked only against what is known already.
 
 Exit status: 0 valid, perhaps with warnings, 1 not valid.`,
 		Example: `  plughost validate --config services.hcl
@@ -29,15 +38,23 @@ Exit status: 0 valid, perhaps with warnings, 1 not valid.`,
 			if err := requireInput(cmd); err != nil {
 				return err
 			}
+			ctx, stop := signal.NotifyContext(cmd.Context(), os.Interrupt, syscall.SIGTERM)
+			defer stop()
+			conf, diags := in.Load()
+			if conf != nil {
+				checker := newPluginChecker(at.dir(conf.Host.StateDir), &launch.Spawner{}, &launch.Binaries{})
+				checker.asks = !noPlugins
+				checker.askUnknown = true
+				diags = checker.check(ctx, conf)
+			}
 			if asJSON {
-				return validateJSON(cmd.OutOrStdout(), in)
+				return reportJSON(cmd.OutOrStdout(), diags)
 			}
-			conf, warnings, err := loadConfig(in)
-			if err != nil {
+			if err := writeDiagnostics(os.Stderr, diags); err != nil {
 				return err
 			}
-			if err := writeDiagnostics(os.Stderr, warnings); err != nil {
-				return err
+			if diags.HasErrors() {
+				return errReported
 			}
 			fmt.Fprintf(cmd.OutOrStdout(), "The configuration is valid: %s.\n", count(len(conf.Services), "service"))
 			return nil
@@ -45,11 +62,11 @@ Exit status: 0 valid, perhaps with warnings, 1 not valid.`,
 	}
 	addInputFlags(cmd, &in)
 	cmd.Flags().BoolVar(&asJSON, "json", false, "print JSON")
+	cmd.Flags().BoolVar(&noPlugins, "no-plugins", false, "launch no plugin to ask what it can be configured with")
 	return cmd
 }
 
-func validateJSON(w io.Writer, in config.Input) error {
-	_, diags := in.Load()
+func reportJSON(w io.Writer, diags *config.Diagnostics) error {
 	if err := writeJSON(w, diags.Report()); err != nil {
 		return err
 	}

@@ -26,7 +26,8 @@ type Config struct {
 	// They serve to print what is at a range.
 	Files map[string]*hcl.File
 
-	secrets *secrecy
+	secrets  *secrecy
+	warnings []Diagnostic
 }
 
 // Service returns the service that ref names.

@@ -103,13 +103,18 @@ func (e *FitError) Error() string {
 func (e *FitError) Permanent() bool { return true }
 
 // CheckPlugins checks the configurations of the services whose plugins' schemas
-// are given; an empty one is of a plugin that takes no configuration.
-func (c *Config) CheckPlugins(schemas map[Ref][]byte) *Diagnostics {
-	var diags collector
+// are given; an empty one is of a plugin that takes no configuration. Plugins
+// that could not be asked for theirs are warned of. What was found while the
+// configuration was read is in what it returns, too.
+func (c *Config) CheckPlugins(schemas map[Ref][]byte, unasked map[Ref]error) *Diagnostics {
+	diags := collector{list: slices.Clone(c.warnings)}
 	if c.secrets != nil {
 		diags.secrecy = *c.secrets
 	}
 	for _, s := range c.Services {
+		if err := unasked[s.Ref()]; err != nil {
+			diags.warnf(s.Range, "Plugin could not be asked", "service.%s: what it can be configured with is not known, and its config block was not checked: %s", s.Ref(), err)
+		}
 		schema, known := schemas[s.Ref()]
 		if !known {
 			continue

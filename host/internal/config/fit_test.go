@@ -40,7 +40,7 @@ func fitting(t *testing.T, lines, schema string) (string, *Diagnostics) {
 	}
 	service := conf.Services[0]
 	text, _ := service.FitConfig([]byte(schema))
-	return string(text), conf.CheckPlugins(map[Ref][]byte{service.Ref(): []byte(schema)})
+	return string(text), conf.CheckPlugins(map[Ref][]byte{service.Ref(): []byte(schema)}, nil)
 }
 
 func TestWhatFitsBecomesJSON(t *testing.T) {
@@ -136,7 +136,7 @@ func TestAServiceWithoutAConfigBlock(t *testing.T) {
 	if got, err := service.FitConfig([]byte(`{"type":"object"}`)); string(got) != "{}" || err != nil {
 		t.Errorf("with nothing required: %s, %v", got, err)
 	}
-	wantFindings(t, conf.CheckPlugins(map[Ref][]byte{service.Ref(): []byte(fitSchema)}), at("1,1-18", "needs a config block in which zone is set"))
+	wantFindings(t, conf.CheckPlugins(map[Ref][]byte{service.Ref(): []byte(fitSchema)}, nil), at("1,1-18", "needs a config block in which zone is set"))
 }
 
 func TestSchemasOfHostilePlugins(t *testing.T) {
@@ -169,7 +169,7 @@ func TestNoFaultTellsASecret(t *testing.T) {
 	}
 	service := conf.Services[0]
 	_, fits := service.FitConfig([]byte(fitSchema))
-	found := conf.CheckPlugins(map[Ref][]byte{service.Ref(): []byte(fitSchema)})
+	found := conf.CheckPlugins(map[Ref][]byte{service.Ref(): []byte(fitSchema)}, nil)
 	wantFindings(t, found, at("5,9-29", `config.level can be "low" or "high"`))
 	for what, text := range map[string]string{
 		"an error":             fits.Error(),

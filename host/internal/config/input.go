@@ -37,7 +37,7 @@ func (in Input) Load() (*Config, *Diagnostics) {
 	if diags.HasErrors() {
 		return nil, diags
 	}
-	cfg.Files, cfg.secrets = l.files, &l.diags.secrecy
+	cfg.Files, cfg.secrets, cfg.warnings = l.files, &l.diags.secrecy, diags.list
 	return cfg, diags
 }
 

@@ -402,6 +402,10 @@ func (i *Instance) explain(ctx context.Context, err error) error {
 	if r.held() == nil {
 		return err // it was never spawned
 	}
+	shook := r.shook()
+	if mismatch := shook.err(); mismatch != nil {
+		return mismatch
+	}
 	if cause := context.Cause(ctx); cause != nil {
 		err = cause
 	} else if !r.wasKilled() {
@@ -415,7 +419,15 @@ func (i *Instance) explain(ctx context.Context, err error) error {
 		default:
 		}
 	}
-	if words := i.LastWords(); words != "" {
+	words := i.LastWords()
+	switch {
+	case shook.seen:
+	case strings.Contains(words, foreignWords):
+		err = fmt.Errorf("%w: %w", err, ErrForeignPlugin)
+	case !errors.Is(err, context.Canceled):
+		err = fmt.Errorf("%w, %w", err, ErrNoHandshake)
+	}
+	if words != "" {
 		return fmt.Errorf("%w; its last output was:\n%s", err, indent(words))
 	}
 	return err

@@ -177,12 +177,15 @@ func TestFailedStarts(t *testing.T) {
 		change       func(*launch.Spec)
 		want         []string
 	}{
-		{"no plugin at all", "usage", nil, []string{"ended before it was ready: exit status 2", "usage: frobnicate FILE"}},
+		{"no plugin at all", "usage", nil, []string{"ended before it was ready: exit status 2", "without go-plugin's handshake", "exec in place of command", "usage: frobnicate FILE"}},
 		{"an end without a word", "mute", nil, []string{"ended before it was ready: exit status 0"}},
 		{"never ready", "hang", hurried, []string{"not ready within 300ms"}},
 		{"half a handshake", "half", hurried, []string{"not ready within 300ms"}},
 		{"somebody else's socket", "elsewhere", nil, []string{"/run/systemd/notify", "not in its directory"}},
-		{"another protocol version", "newer", nil, []string{"99"}},
+		{"a newer protocol", "newer", nil, []string{"the plugin speaks version 2 of the plughost plugin protocol, and this host version 1", "update plughost"}},
+		{"an older protocol", "older", nil, []string{"the plugin speaks version 0 of the plughost plugin protocol, and this host version 1", "build the plugin again"}},
+		{"a newer go-plugin", "newer-core", nil, []string{"version 2 of go-plugin's handshake, and this host version 1"}},
+		{"a plugin of another program", "foreign", nil, []string{"a go-plugin plugin of another program"}},
 		{"a process left behind", "leaver", nil, []string{"exit status 3", "leaving"}},
 		{"a plugin of the other kind", "good", func(s *launch.Spec) { s.Kind = marker.KindAgent }, []string{`of kind "mcp"`, `service "mcp" "test"`}},
 		{"no such file", "good", func(s *launch.Spec) { s.Path = "/nonexistent/plugin" }, []string{"/nonexistent/plugin"}},

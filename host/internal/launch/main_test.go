@@ -1,6 +1,7 @@
 package launch_test
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"os"
@@ -10,8 +11,11 @@ import (
 	"syscall"
 	"testing"
 
+	"github.com/hashicorp/go-plugin"
 	"github.com/modelcontextprotocol/go-sdk/mcp"
+	"google.golang.org/grpc"
 
+	"github.com/plughost/plughost/shared"
 	"github.com/plughost/plughost/shared/mcpplugin"
 	"github.com/plughost/plughost/shared/pluginconfig"
 )
@@ -58,10 +62,18 @@ var plugins = map[string]func(){
 		fmt.Println("1|1|unix|/run/systemd/notify|grpc|")
 		select {}
 	},
-	// Speaks a protocol of another version.
-	"newer": func() {
-		fmt.Println("1|99|unix|" + os.Getenv("PLUGIN_UNIX_SOCKET_DIR") + "/s|grpc|")
+	// Speak protocols of other versions.
+	"newer": func() { serveVersion(2) },
+	"older": func() { serveVersion(0) },
+	"newer-core": func() {
+		fmt.Println("2|1|unix|" + os.Getenv("PLUGIN_UNIX_SOCKET_DIR") + "/s|grpc|")
 		select {}
+	},
+	// Is for another program than plughost.
+	"foreign": func() {
+		config := shared.Handshake()
+		config.MagicCookieKey, config.MagicCookieValue = "TERRAFORM", "x"
+		plugin.Serve(&plugin.ServeConfig{HandshakeConfig: config, Plugins: plugin.PluginSet{shared.PluginName: bare{}}})
 	},
 	// Leaves a process behind that holds its output, then exits.
 	"leaver": func() {
@@ -104,6 +116,24 @@ func (z *zoned) Validate() error {
 		return &pluginconfig.FieldError{Path: []string{"zone"}, Err: errors.New("there is only UTC")}
 	}
 	return nil
+}
+
+// bare is a plugin of go-plugin's that can do nothing.
+type bare struct{ plugin.NetRPCUnsupportedPlugin }
+
+func (bare) GRPCServer(*plugin.GRPCBroker, *grpc.Server) error { return nil }
+
+func (bare) GRPCClient(context.Context, *plugin.GRPCBroker, *grpc.ClientConn) (any, error) {
+	return nil, errors.ErrUnsupported
+}
+
+// serveVersion is a plugin that speaks another version of the protocol.
+func serveVersion(version uint) {
+	config := shared.Handshake()
+	config.ProtocolVersion = version
+	plugin.Serve(&plugin.ServeConfig{
+		HandshakeConfig: config, Plugins: plugin.PluginSet{shared.PluginName: bare{}}, GRPCServer: plugin.DefaultGRPCServer,
+	})
 }
 
 func serve() {

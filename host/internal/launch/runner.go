@@ -52,6 +52,7 @@ type runner struct {
 	aborted bool            // no process may be started any more
 	killed  bool            // the process was killed by the host before it ended
 	process *probes.Process // set by Start
+	shaken  handshake
 
 	lifeline *os.File // the write end; nothing is ever written
 
@@ -180,6 +181,9 @@ func (r *runner) pumpStdout(pipe io.Reader) {
 	for {
 		piece, err := reader.ReadSlice('\n')
 		if atStart && err == nil && looksLikeHandshake(piece) {
+			r.mu.Lock()
+			r.shaken = readHandshake(piece)
+			r.mu.Unlock()
 			_, _ = r.handshakeW.Write(piece)
 			break
 		}
@@ -198,6 +202,13 @@ type readerOnly struct{ io.Reader }
 
 // pumpBuffer is the size of the buffer for standard error.
 const pumpBuffer = 8 << 10
+
+// shook is the plugin's handshake, if there was one.
+func (r *runner) shook() handshake {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.shaken
+}
 
 // wasKilled reports whether the host ended the process, and not it itself.
 func (r *runner) wasKilled() bool {
