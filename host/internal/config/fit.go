@@ -40,7 +40,7 @@ func (s Service) FitConfig(schema []byte) ([]byte, error) {
 	}
 	compiled, err := compileSchema(schema)
 	if err != nil {
-		return nil, fmt.Errorf("the schema that the plugin declares for its configuration cannot be used: %w", err)
+		return nil, &schemaError{err}
 	}
 	config := s.configOrEmpty()
 	text, err := json.Marshal(config)
@@ -63,6 +63,36 @@ func (s Service) FitConfig(schema []byte) ([]byte, error) {
 		return nil, err
 	}
 	return json.Marshal(values)
+}
+
+// schemaError says why a plugin's schema cannot be used.
+type schemaError struct{ error }
+
+func (e *schemaError) Error() string {
+	return "the schema that the plugin declares for its configuration cannot be used: " + e.error.Error()
+}
+
+func (e *schemaError) Unwrap() error { return e.error }
+
+// CheckJSON says what is wrong with a plugin's schema, or with a JSON document
+// that is to fit it.
+func CheckJSON(schema, document []byte) error {
+	compiled, err := compileSchema(schema)
+	if err != nil {
+		return &schemaError{err}
+	}
+	values, err := decodeJSON(document)
+	if err != nil {
+		return fmt.Errorf("the configuration is not JSON: %w", err)
+	}
+	err = compiled.Validate(values)
+	var invalid *jsonschema.ValidationError
+	if !errors.As(err, &invalid) {
+		return err
+	}
+	f := fitter{config: &PluginConfig{}, schema: compiled}
+	f.gather(invalid)
+	return &FitError{f.found}
 }
 
 // configOrEmpty is the config block, or one without settings that stands where

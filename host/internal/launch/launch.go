@@ -380,8 +380,17 @@ func (i *Instance) checkKind(want marker.Kind) error {
 	if got == want {
 		return nil
 	}
-	return fmt.Errorf("the plugin is of kind %q, and the service of kind %q: write service %q %q",
-		got, want, got, i.record.Identity.Service)
+	return &KindError{Got: got, Want: want, Service: i.record.Identity.Service}
+}
+
+// KindError says that a plugin is of another kind than its service.
+type KindError struct {
+	Got, Want marker.Kind
+	Service   string
+}
+
+func (e *KindError) Error() string {
+	return fmt.Sprintf("the plugin is of kind %q, and the service of kind %q: write service %q %q", e.Got, e.Want, e.Got, e.Service)
 }
 
 func kindOf(kind plughostv1.Kind) marker.Kind {

@@ -34,6 +34,15 @@ func (i *Instance) Stop(ctx context.Context, grace time.Duration) (probes.Result
 	return i.end(ctx, max(time.Until(deadline), min(grace, termGrace)))
 }
 
+// LetGo has the plugin see its host gone, without that being so: it closes the
+// lifeline. The instance is still to be stopped.
+func (i *Instance) LetGo() error {
+	if i.runner.lifeline == nil {
+		return errors.New("the instance has no lifeline")
+	}
+	return i.runner.lifeline.Close()
+}
+
 // drain is a request: whatever comes of it, the signals follow.
 func (i *Instance) drain(ctx context.Context, grace time.Duration) {
 	ctx, cancel := context.WithTimeout(ctx, grace)
