@@ -8,7 +8,6 @@ import (
 	"io"
 	"os"
 	"os/signal"
-	"slices"
 	"strings"
 	"time"
 
@@ -26,23 +25,24 @@ func newCallCommand(at *location) *cobra.Command {
 	var asJSON bool
 	var timeout time.Duration
 	cmd := &cobra.Command{
-		Use:   "call SERVICE TOOL [ARGUMENTS]",
+		Use:   "call SERVICE [TOOL [ARGUMENTS]]",
 		Short: "Call a tool of an MCP service, and print its result",
 		Long: `Call a tool of an MCP service, and print its result. ARGUMENTS are one JSON
 object, or - to read it from standard input, or any number of NAME=VALUE, whose
-types are those that the tool declares.
+types are those that the tool declares. Without TOOL the tools are listed.
 
 Text is printed as it is, structured content as JSON; of images and sound the
 size is told. Progress is shown on a terminal. Ctrl-C cancels the call. The exit
 status is 1 if the tool says that it failed. It takes no token: it is for who
 runs the host.`,
-		Example: `  plughost call clock now zone=Europe/London
+		Example: `  plughost call clock
+  plughost call clock now zone=Europe/London
   plughost call clock convert '{"time":"2026-07-01T09:30","from":"UTC","to":"Asia/Tokyo"}'
   plughost call --json clock now - < arguments.json`,
-		Args:              cobra.MinimumNArgs(2),
+		Args:              cobra.MinimumNArgs(1),
 		ValidArgsFunction: at.completeService,
 		RunE: func(cmd *cobra.Command, args []string) error {
-			arguments, err := readArguments(args[2:], cmd.InOrStdin())
+			arguments, err := readArguments(args[min(2, len(args)):], cmd.InOrStdin())
 			if err != nil {
 				return usageError{err}
 			}
@@ -56,6 +56,9 @@ runs the host.`,
 				var cancel context.CancelFunc
 				ctx, cancel = context.WithTimeout(ctx, timeout)
 				defer cancel()
+			}
+			if len(args) == 1 {
+				return showTools(ctx, cmd.OutOrStdout(), at, client, args[0], asJSON)
 			}
 			result, err := call(ctx, client, args[0], args[1], arguments)
 			switch {
@@ -77,7 +80,7 @@ runs the host.`,
 			return err
 		},
 	}
-	cmd.Flags().BoolVar(&asJSON, "json", false, "print the whole result as JSON")
+	cmd.Flags().BoolVar(&asJSON, "json", false, "print the whole result, or the tools, as JSON")
 	cmd.Flags().DurationVar(&timeout, "timeout", 0, "cancel the call after so long, as in 30s")
 	return cmd
 }
@@ -210,11 +213,12 @@ func openSession(ctx context.Context, client *control.Client, path string, progr
 
 // findTool looks a tool up, and says what there is if it is not there.
 func findTool(ctx context.Context, session *mcp.ClientSession, ref config.Ref, name string) (*mcp.Tool, error) {
+	tools, err := toolsOf(ctx, session, ref)
+	if err != nil {
+		return nil, err
+	}
 	var names []string
-	for tool, err := range session.Tools(ctx, nil) {
-		if err != nil {
-			return nil, fmt.Errorf("cannot list the tools of service %s: %w", ref, err)
-		}
+	for _, tool := range tools {
 		if tool.Name == name {
 			return tool, nil
 		}
@@ -226,7 +230,6 @@ func findTool(ctx context.Context, session *mcp.ClientSession, ref config.Ref, n
 	case len(names) == 0:
 		return nil, fmt.Errorf("service %s has no tools", ref)
 	default:
-		slices.Sort(names)
 		return nil, fmt.Errorf("service %s has no tool %q: it has %s", ref, name, strings.Join(names, ", "))
 	}
 }
@@ -237,22 +240,14 @@ func typed(ctx context.Context, session *mcp.ClientSession, ref config.Ref, tool
 	if err != nil {
 		return nil, err
 	}
-	var schema struct {
-		Properties map[string]struct {
-			Type any `json:"type"` // a string, or several
-		} `json:"properties"`
-	}
-	encoded, err := json.Marshal(found.InputSchema)
-	if err == nil {
-		err = json.Unmarshal(encoded, &schema)
-	}
+	takes, err := parametersOf(found)
 	if err != nil {
-		return nil, fmt.Errorf("cannot read what %s takes: %w", tool, err)
+		return nil, err
 	}
 	args := make(map[string]any)
 	for name, text := range texts {
 		var value any
-		if schema.Properties[name].Type == "string" || json.Unmarshal([]byte(text), &value) != nil {
+		if takes.Properties[name].Type == "string" || json.Unmarshal([]byte(text), &value) != nil {
 			value = text
 		}
 		args[name] = value
