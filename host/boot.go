@@ -254,6 +254,7 @@ func (h *host) run(ctx, stop, hurry context.Context) (err error) {
 		return errors.Join(err, listener.Close())
 	}
 	api := control.NewServer(h.manager, h.status)
+	api.Version = version()
 	api.HandleProcesses(h)
 	reloader := &reloader{host: h, stop: stop}
 	api.HandleConfiguration(reloader)

@@ -9,6 +9,8 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/plughost/plughost/host/internal/config"
+	"github.com/plughost/plughost/host/internal/control"
+	"github.com/plughost/plughost/host/internal/installation"
 )
 
 // completionPatience bounds how long a shell waits for the names of services.
@@ -63,8 +65,8 @@ func (l *location) serviceNames(ctx context.Context) map[string]string {
 
 func (l *location) knownServices(ctx context.Context) map[config.Ref]string {
 	services := make(map[config.Ref]string)
-	if client, err := l.client(); err == nil {
-		if status, err := client.Status(ctx); err == nil {
+	if paths, err := installation.Find(l.dir("")); err == nil {
+		if status, err := control.NewClient(paths.ControlSocket()).Status(ctx); err == nil {
 			for _, s := range status.Services {
 				services[s.Service] = string(s.Service.Kind) + ", " + string(s.State)
 			}

@@ -67,7 +67,18 @@ func (l *location) client() (*control.Client, error) {
 	if err != nil {
 		return nil, err
 	}
-	return control.NewClient(paths.ControlSocket()), nil
+	return newClient(paths), nil
+}
+
+// newClient makes a client of an installation's host, which says on standard
+// error if that is of another version.
+func newClient(paths installation.Paths) *control.Client {
+	client := control.NewClient(paths.ControlSocket())
+	client.Version = version()
+	client.OtherVersion = func(host string) {
+		fmt.Fprintf(os.Stderr, "plughost: the host is version %s, and this command is version %s: what is new in one of them the other does not know\n", host, version())
+	}
+	return client
 }
 
 // explain says what to do about an error of the client.

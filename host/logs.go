@@ -57,7 +57,7 @@ It begins with the last 10 lines unless --tail or --since says otherwise.`,
 			}
 			show := &logPrinter{out: bufio.NewWriter(cmd.OutOrStdout()), asJSON: asJSON, color: colored(cmd.OutOrStdout())}
 			if follow {
-				err := followLogs(cmd.Context(), control.NewClient(paths.ControlSocket()), args, query, show)
+				err := followLogs(cmd.Context(), newClient(paths), args, query, show)
 				if !errors.Is(err, control.ErrNoHost) {
 					return err
 				}

@@ -152,7 +152,7 @@ func reclaimOrphans(ctx context.Context, at *location, w io.Writer, asJSON bool)
 	if err != nil {
 		return err
 	}
-	report, err := control.NewClient(paths.ControlSocket()).Reclaim(ctx)
+	report, err := newClient(paths).Reclaim(ctx)
 	if errors.Is(err, control.ErrNoHost) {
 		report, err = reclaimWithoutHost(ctx, paths.Dir)
 	}

@@ -127,7 +127,7 @@ func planOfHost(ctx context.Context, stateDir string, in config.Input) (control.
 	if err != nil {
 		return control.Plan{}, err
 	}
-	return control.NewClient(found.ControlSocket()).Plan(ctx, in, terminalOf(os.Stderr))
+	return newClient(found).Plan(ctx, in, terminalOf(os.Stderr))
 }
 
 // planWord is the mark of an action, and what it is called.

@@ -35,7 +35,7 @@ func (l *location) know(ctx context.Context) (knowledge, error) {
 		return knowledge{}, err
 	}
 	k := knowledge{installation: paths.ID}
-	k.records, err = control.NewClient(paths.ControlSocket()).Instances(ctx)
+	k.records, err = newClient(paths).Instances(ctx)
 	if err == nil {
 		k.running = true
 		return k, nil

@@ -77,8 +77,8 @@ const (
 
 // Ref names a service. Names are unique within a kind.
 type Ref struct {
-	Kind Kind
-	Name string
+	Kind Kind   `json:"kind"`
+	Name string `json:"name"`
 }
 
 // String returns the reference in its short form, such as "mcp.clock".

@@ -10,6 +10,7 @@ import (
 	"net"
 	"net/http"
 	"net/url"
+	"sync"
 
 	"github.com/plughost/plughost/host/internal/config"
 )
@@ -19,7 +20,21 @@ var ErrNoHost = errors.New("no plughost host is running there")
 
 // Client speaks to a running host.
 type Client struct {
+	// Version is that of the program, and OtherVersion is called with that of
+	// the host when the first answer of one shows that they differ. Both may be
+	// left out.
+	Version      string
+	OtherVersion func(host string)
+
 	http http.Client
+	told sync.Once
+}
+
+// compareVersions tells of a host of another version.
+func (c *Client) compareVersions(host string) {
+	if c.OtherVersion != nil && host != "" && host != c.Version {
+		c.told.Do(func() { c.OtherVersion(host) })
+	}
 }
 
 // NewClient makes a client of the host behind the socket at path.
@@ -82,6 +97,7 @@ func (c *Client) open(ctx context.Context, method, path string, header http.Head
 			return nil, fmt.Errorf("cannot reach the host: %w", op)
 		}
 	}
+	c.compareVersions(response.Header.Get(versionHeader))
 	if response.StatusCode/100 == 2 {
 		return response, nil
 	}

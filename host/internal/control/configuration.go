@@ -72,13 +72,11 @@ const maxInput = 1 << 20
 // HandleConfiguration has the server answer POST /v1/reload and POST /v1/plan
 // too. It is called before Serve.
 func (s *Server) HandleConfiguration(c Configuration) {
-	mux := http.NewServeMux()
-	mux.Handle("/", s.http.Handler)
-	mux.HandleFunc("POST /v1/reload", func(w http.ResponseWriter, r *http.Request) {
+	s.handle("POST /v1/reload", func(w http.ResponseWriter, r *http.Request) {
 		plan, err := c.Reload(r.Context(), terminalOf(r.URL.Query()))
 		replyPlan(w, plan, err)
-	})
-	mux.HandleFunc("POST /v1/plan", func(w http.ResponseWriter, r *http.Request) {
+	}, "color", "width")
+	s.handle("POST /v1/plan", func(w http.ResponseWriter, r *http.Request) {
 		// Not in the query: it may hold secrets, and is not small.
 		var in config.Input
 		body := http.MaxBytesReader(w, r.Body, maxInput)
@@ -88,8 +86,7 @@ func (s *Server) HandleConfiguration(c Configuration) {
 		}
 		plan, err := c.Plan(r.Context(), in, terminalOf(r.URL.Query()))
 		replyPlan(w, plan, err)
-	})
-	s.http.Handler = mux
+	}, "color", "width")
 }
 
 func terminalOf(query url.Values) Terminal {

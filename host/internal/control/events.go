@@ -83,7 +83,7 @@ func (s *Server) handleEvents(hub *events.Hub, keepAlive time.Duration) {
 				return // it is over, or nobody listens
 			}
 		}
-	})
+	}, "service", "follow")
 }
 
 func writeEvent(w io.Writer, event events.Event) error {

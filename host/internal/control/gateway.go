@@ -10,7 +10,7 @@ const gatewayPath = "/v1/gateway"
 // HandleGateway has the server answer requests for the gateway's endpoints, for
 // who runs the host. It is called before Serve.
 func (s *Server) HandleGateway(gateway http.Handler) {
-	s.handle(gatewayPath+"/", http.StripPrefix(gatewayPath, gateway).ServeHTTP)
+	s.mux.Handle(gatewayPath+"/", http.StripPrefix(gatewayPath, gateway))
 }
 
 // Gateway returns a client of the gateway's endpoints, and the URL that is

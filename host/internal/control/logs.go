@@ -58,7 +58,7 @@ func (s *Server) HandleLogs(l Logs) {
 			return
 		}
 		begin()
-	})
+	}, "service", "since", "tail", "follow")
 }
 
 func logQuery(values url.Values) (services []config.Ref, query logs.Query, follow bool, err error) {

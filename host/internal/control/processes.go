@@ -64,9 +64,7 @@ func NewReclaimed(report reclaim.Report) Reclaimed {
 // HandleProcesses has the server answer GET /v1/instances and POST /v1/reclaim
 // too. It is called before Serve.
 func (s *Server) HandleProcesses(p Processes) {
-	mux := http.NewServeMux()
-	mux.Handle("/", s.http.Handler)
-	mux.HandleFunc("GET /v1/instances", func(w http.ResponseWriter, _ *http.Request) {
+	s.handle("GET /v1/instances", func(w http.ResponseWriter, _ *http.Request) {
 		records, err := p.Instances()
 		if err != nil {
 			reply(w, http.StatusInternalServerError, Error{Message: err.Error()})
@@ -74,7 +72,7 @@ func (s *Server) HandleProcesses(p Processes) {
 		}
 		reply(w, http.StatusOK, records)
 	})
-	mux.HandleFunc("POST /v1/reclaim", func(w http.ResponseWriter, r *http.Request) {
+	s.handle("POST /v1/reclaim", func(w http.ResponseWriter, r *http.Request) {
 		report, err := p.Reclaim(r.Context())
 		if err != nil {
 			reply(w, http.StatusInternalServerError, Error{Message: err.Error()})
@@ -82,7 +80,6 @@ func (s *Server) HandleProcesses(p Processes) {
 		}
 		reply(w, http.StatusOK, NewReclaimed(report))
 	})
-	s.http.Handler = mux
 }
 
 // Instances asks for the records of the host's instances.

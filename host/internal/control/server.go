@@ -26,8 +26,22 @@ type Services interface {
 
 // Server serves the control API.
 type Server struct {
-	http http.Server
+	// Version is told in the header of each answer. It is set before Serve.
+	Version string
+
+	http   http.Server
+	mux    *http.ServeMux
+	routes []route
 }
+
+// route is an endpoint that docs/control-api.yaml describes.
+type route struct {
+	pattern    string   // method and path, as of http.ServeMux
+	parameters []string // of the query
+}
+
+// versionHeader says in each answer which version the host is.
+const versionHeader = "Plughost-Version"
 
 // Listen opens the socket at path, of mode 0600, in place of one that a host
 // that is gone left there. The caller holds the installation's lock.
@@ -51,19 +65,28 @@ type StatusFunc func(ctx context.Context, usage bool) Status
 
 // NewServer makes a server of the API. status is asked for each request.
 func NewServer(services Services, status StatusFunc) *Server {
-	mux := http.NewServeMux()
-	mux.HandleFunc("GET /v1/status", func(w http.ResponseWriter, r *http.Request) {
+	s := &Server{mux: http.NewServeMux()}
+	s.http = http.Server{Handler: s, ReadHeaderTimeout: 10 * time.Second}
+	s.handle("GET /v1/status", func(w http.ResponseWriter, r *http.Request) {
 		usage, err := flag(r.URL.Query(), "usage", false)
 		if err != nil {
 			reply(w, http.StatusBadRequest, Error{Message: err.Error()})
 			return
 		}
 		reply(w, http.StatusOK, status(r.Context(), usage))
-	})
-	mux.HandleFunc("POST /v1/services/{kind}/{name}/{verb}", func(w http.ResponseWriter, r *http.Request) {
+	}, "usage")
+	s.handle("POST /v1/services/{kind}/{name}/{verb}", func(w http.ResponseWriter, r *http.Request) {
 		serveVerb(w, r, services, status)
-	})
-	return &Server{http: http.Server{Handler: mux, ReadHeaderTimeout: 10 * time.Second}}
+	}, "wait")
+	return s
+}
+
+// ServeHTTP implements http.Handler.
+func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	if s.Version != "" {
+		w.Header().Set(versionHeader, s.Version)
+	}
+	s.mux.ServeHTTP(w, r)
 }
 
 // serveVerb does what is asked of a service. The answer comes when that is done
@@ -103,12 +126,19 @@ func serveVerb(w http.ResponseWriter, r *http.Request, services Services, status
 	w.WriteHeader(http.StatusNoContent)
 }
 
-// handle adds an endpoint.
-func (s *Server) handle(pattern string, handler http.HandlerFunc) {
-	mux := http.NewServeMux()
-	mux.Handle("/", s.http.Handler)
-	mux.HandleFunc(pattern, handler)
-	s.http.Handler = mux
+// handle adds an endpoint. Requests with other parameters than those are
+// refused, since they may have meant something.
+func (s *Server) handle(pattern string, handler http.HandlerFunc, parameters ...string) {
+	s.routes = append(s.routes, route{pattern, parameters})
+	s.mux.HandleFunc(pattern, func(w http.ResponseWriter, r *http.Request) {
+		for name := range r.URL.Query() {
+			if !slices.Contains(parameters, name) {
+				reply(w, http.StatusBadRequest, Error{Message: fmt.Sprintf("there is no parameter %q here", name)})
+				return
+			}
+		}
+		handler(w, r)
+	})
 }
 
 // Serve answers requests until Close.
