@@ -1,24 +1,29 @@
 package config
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 	"strings"
 
 	"github.com/hashicorp/hcl/v2"
+	"github.com/hashicorp/hcl/v2/hclsyntax"
 	"github.com/zclconf/go-cty/cty/function"
 )
 
 // decode turns the parsed files into a configuration. What it returns is whole
 // only if no errors were found.
 func (l *loader) decode(in Input) *Config {
-	scope := newScope(&l.diags, l.partial)
+	scope := newScope(&l.diags, l.partial, cmp.Or(in.budget, maxCost))
 	decl := &declarations{diags: &l.diags}
 	var locals []*node
 	var variables []*variable
 	var hosts, services []func()
 	for _, src := range l.sources {
-		d := &decoder{src: src, diags: &l.diags, scope: scope, functions: functions(src.dir)}
+		d := &decoder{src: src, diags: &l.diags, scope: scope, functions: functions(src.dir, scope.budget)}
+		if body, ok := src.body.(*hclsyntax.Body); ok {
+			scope.budget.meterBody(body)
+		}
 		content, ok := d.content(src.body, rootSchema)
 		if !ok {
 			// One of the blocks that were passed over may declare anything.

@@ -81,11 +81,12 @@ func always(f function.Function) func(string) function.Function {
 	return func(string) function.Function { return f }
 }
 
-// functions are what expressions in a file of the directory can call.
-func functions(dir string) map[string]function.Function {
+// functions are what expressions in a file of the directory can call, within the
+// budget.
+func functions(dir string, b *budget) map[string]function.Function {
 	all := make(map[string]function.Function)
 	for _, f := range allFunctions() {
-		all[f.Name] = f.in(dir)
+		all[f.Name] = b.bound(f.Name, f.in(dir))
 	}
 	return all
 }

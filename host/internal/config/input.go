@@ -14,6 +14,8 @@ type Input struct {
 	// VarFiles are files that give values to variables, in HCL or JSON; a later
 	// one wins.
 	VarFiles []string `json:"varFiles,omitempty"`
+
+	budget int // units that the evaluation may cost, if not maxCost
 }
 
 // Load reads a configuration from files and directories, which all declare into

@@ -25,14 +25,16 @@ type scope struct {
 	// undeclared may well be declared there.
 	partial bool
 
+	budget *budget
 	hints  int // given so far
 	cycles int // reported so far
 }
 
-func newScope(diags *collector, partial bool) *scope {
+func newScope(diags *collector, partial bool, units int) *scope {
 	return &scope{
 		diags:     diags,
 		partial:   partial,
+		budget:    &budget{left: units},
 		variables: make(map[string]*variable),
 		locals:    make(map[string]*node),
 		services:  make(map[Ref]*serviceNodes),

@@ -53,6 +53,9 @@ func (d *decoder) evaluateMarked(expr hcl.Expression) (v cty.Value, ok bool) {
 
 // value evaluates an expression all of whose needs are settled.
 func (d *decoder) value(expr hcl.Expression, needs []need) (v cty.Value, ok bool) {
+	if d.scope.budget.spent {
+		return cty.DynamicVal, false // that has been reported
+	}
 	root, secret := make(object), d.mentionsSensitive(expr)
 	for _, n := range needs {
 		if n.node.state != known {
@@ -61,7 +64,11 @@ func (d *decoder) value(expr hcl.Expression, needs []need) (v cty.Value, ok bool
 		secret = secret || n.node.value.ContainsMarked()
 		root.put(n.path, n.node.value)
 	}
-	v, diags := expr.Value(&hcl.EvalContext{Variables: root.values(), Functions: d.functions})
+	v, diags := d.run(expr, &hcl.EvalContext{Variables: root.values(), Functions: d.functions})
+	if d.scope.budget.spent {
+		d.diags.errorf(expr.Range(), "Evaluation takes too much", "Here the evaluation of the configuration was given up, since it could exhaust the host. What a configuration needs is far below that: is something repeated again and again?")
+		return cty.DynamicVal, false
+	}
 	for _, diag := range diags {
 		if diag.Subject == nil {
 			diag.Subject = expr.Range().Ptr()
@@ -75,6 +82,10 @@ func (d *decoder) value(expr hcl.Expression, needs []need) (v cty.Value, ok bool
 	if diags.HasErrors() {
 		return cty.DynamicVal, false
 	}
+	if cost(v, maxValue) > maxValue {
+		d.diags.errorf(expr.Range(), "Value too large", "%s", tooLarge())
+		return cty.DynamicVal, false
+	}
 	if !v.IsWhollyKnown() {
 		d.diags.errorf(expr.Range(), "Value cannot be determined", "The value of this expression cannot be known in advance.")
 		return cty.DynamicVal, false
@@ -84,6 +95,13 @@ func (d *decoder) value(expr hcl.Expression, needs []need) (v cty.Value, ok bool
 		d.diags.secret(v)
 	}
 	return v, true
+}
+
+func (d *decoder) run(expr hcl.Expression, ctx *hcl.EvalContext) (cty.Value, hcl.Diagnostics) {
+	if d.src.json {
+		return d.jsonValue(expr, ctx)
+	}
+	return expr.Value(ctx)
 }
 
 // mentionsSensitive reports whether an expression makes a value sensitive. What

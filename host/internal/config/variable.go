@@ -92,7 +92,8 @@ func (d *decoder) declareVariable(block *hcl.Block) *variable {
 	typeOK := v.readType(attrs["type"])
 	d.str(attrs, "description", "")
 	v.fallback = attrs["default"]
-	v.sensitive = d.boolean(attrs, "sensitive", false).V
+	sensitive := d.boolean(attrs, "sensitive", false)
+	v.sensitive = sensitive.V || attrs["sensitive"] != nil && !sensitive.Set // what is not clear is not shown
 	v.nullable = d.boolean(attrs, "nullable", true).V
 	for _, block := range content.Blocks {
 		v.validation(block)
@@ -239,9 +240,17 @@ func (v *variable) settle(g given) {
 	if v.defaults != nil && !value.IsNull() {
 		value = v.defaults.Apply(value)
 	}
+	if cost(value, maxValue) > maxValue || v.scope.budget.chargeConversion(value) != nil {
+		v.diags.errorf(g.rng, "Value too large", "%s", tooLarge())
+		return
+	}
 	value, err := convert.Convert(value, v.constraint)
 	if err != nil {
 		v.mistypedValue(g, err)
+		return
+	}
+	if cost(value, maxValue) > maxValue { // a text that is a number of very many digits
+		v.diags.errorf(g.rng, "Value too large", "%s", tooLarge())
 		return
 	}
 	v.node.state, v.node.value = known, value
