@@ -31,3 +31,7 @@ func Handshake() plugin.HandshakeConfig {
 		MagicCookieValue: cookieValue,
 	}
 }
+
+// CallerMetadata is the gRPC metadata by which the host tells an agent who makes
+// an A2A request: the name of a token, if the gateway knows callers by them.
+const CallerMetadata = "plughost-caller"

@@ -11,7 +11,6 @@
 package agentplugin
 
 import (
-	"context"
 	"encoding/json"
 	"fmt"
 	"log/slog"
@@ -79,9 +78,9 @@ func serve(card *a2a.AgentCard, executor a2asrv.AgentExecutor, o options) error 
 			plughostv1.RegisterHostServer(s, tools)
 		},
 		HTTP: func(baseURL string) (http.Handler, error) {
-			return a2ahttp.Handler(handler, func(*http.Request) (*a2a.AgentCard, error) {
+			return withoutCaller(a2ahttp.Handler(handler, func(*http.Request) (*a2a.AgentCard, error) {
 				return a2ahttp.Readdress(card, baseURL), nil
-			}), nil
+			})), nil
 		},
 		Work:   work,
 		Config: config,
@@ -95,18 +94,9 @@ func serve(card *a2a.AgentCard, executor a2asrv.AgentExecutor, o options) error 
 func newHandler(executor a2asrv.AgentExecutor, opts []a2asrv.RequestHandlerOption) a2asrv.RequestHandler {
 	return a2asrv.NewHandler(executor, append([]a2asrv.RequestHandlerOption{
 		a2asrv.WithLogger(slog.New(slog.NewJSONHandler(os.Stderr, nil))),
+		a2asrv.WithCallInterceptors(callers{}),
 		a2asrv.WithTaskStore(taskstore.NewInMemory(&taskstore.InMemoryStoreConfig{Authenticator: caller})),
 	}, opts...)...)
-}
-
-// caller is whose tasks a request is about. Who was not authenticated shares
-// them with all others: the SDK's own default lists none.
-func caller(ctx context.Context) (string, error) {
-	name, err := a2asrv.NewTaskStoreAuthenticator()(ctx)
-	if err == nil && name == "" {
-		name = "anyone"
-	}
-	return name, err
 }
 
 func howToHost(argv0 string) string {

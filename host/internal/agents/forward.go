@@ -24,11 +24,11 @@ type forward struct{ *Front }
 
 var _ a2asrv.RequestHandler = (*forward)(nil)
 
-// requestParams are the headers that a request takes along: of those that A2A defines
-// the extensions. The version is the one that is spoken with the agent, and the
-// others are between the client and the gateway.
+// requestParams are the headers that a request takes along: whose it is and, of
+// those that A2A defines, the extensions. The others are between the client and
+// the gateway.
 func requestParams(ctx context.Context) a2aclient.ServiceParams {
-	params := ourParams()
+	params := paramsOf(ownerOf(ctx))
 	if call, ok := a2asrv.CallContextFrom(ctx); ok {
 		if extensions, ok := call.ServiceParams().Get(a2a.SvcParamExtensions); ok {
 			params[a2a.SvcParamExtensions] = extensions
@@ -51,7 +51,7 @@ func pass[Q, A any](ctx context.Context, f *forward, request Q,
 		i.await(ctx)
 	}
 	if event, ok := any(answer).(a2a.Event); ok && err == nil {
-		f.noted(i, event)
+		f.noted(i, ownerOf(ctx), event)
 	}
 	return answer, err
 }
@@ -62,8 +62,8 @@ func isLost(err error) bool {
 }
 
 // noted takes note of an answer that is a task, or is about one.
-func (f *forward) noted(i *instance, event a2a.Event) {
-	f.tasks.saw(i, event)
+func (f *forward) noted(i *instance, owner string, event a2a.Event) {
+	f.tasks.saw(i, owner, event)
 	if task, ok := event.(*a2a.Task); ok && !rests(task.Status.State) {
 		f.watch(i, task.ID)
 	}
@@ -92,7 +92,7 @@ func stream[Q any](ctx context.Context, f *forward, request Q,
 				yield(f.broken(ctx, i, last, err))
 				return
 			}
-			f.tasks.saw(i, event)
+			f.tasks.saw(i, ownerOf(ctx), event)
 			if task := event.TaskInfo().TaskID; f.pushes.wanted(task) && !rests(stateOf(event)) {
 				f.watch(i, task)
 			}
@@ -123,7 +123,7 @@ func (f *forward) broken(ctx context.Context, i *instance, last a2a.Event, err e
 		return nil, err
 	}
 	i.await(ctx)
-	task := f.tasks.end(last.TaskInfo().TaskID)
+	task := f.tasks.end(ownerOf(ctx), last.TaskInfo().TaskID)
 	if task == nil {
 		return nil, err
 	}
@@ -140,7 +140,7 @@ func (f *forward) left(i *instance, last a2a.Event) {
 func (f *forward) GetTask(ctx context.Context, r *a2a.GetTaskRequest) (*a2a.Task, error) {
 	task, err := pass(ctx, f, r, transport.GetTask)
 	if err != nil {
-		if end := f.tasks.end(r.ID); end != nil {
+		if end := f.tasks.end(ownerOf(ctx), r.ID); end != nil {
 			return end, nil
 		}
 	}
@@ -154,7 +154,7 @@ func (f *forward) ListTasks(ctx context.Context, r *a2a.ListTasksRequest) (*a2a.
 func (f *forward) CancelTask(ctx context.Context, r *a2a.CancelTaskRequest) (*a2a.Task, error) {
 	task, err := pass(ctx, f, r, transport.CancelTask)
 	if err != nil {
-		if end := f.tasks.end(r.ID); end != nil {
+		if end := f.tasks.end(ownerOf(ctx), r.ID); end != nil {
 			return nil, a2a.NewError(a2a.ErrTaskNotCancelable, "the task has failed: "+reasonOf(end))
 		}
 	}
@@ -174,7 +174,7 @@ func (f *forward) SendMessage(ctx context.Context, r *a2a.SendMessageRequest) (a
 		f.pushFor(ctx, result, push)
 		return result, nil
 	}
-	end := f.taskOf(r)
+	end := f.taskOf(ctx, r)
 	switch {
 	case end == nil:
 		return nil, err
@@ -198,11 +198,11 @@ func checkDepth(r *a2a.SendMessageRequest) error {
 }
 
 // taskOf is the task that a message is for, if that failed with its instance.
-func (f *forward) taskOf(r *a2a.SendMessageRequest) *a2a.Task {
+func (f *forward) taskOf(ctx context.Context, r *a2a.SendMessageRequest) *a2a.Task {
 	if r.Message == nil {
 		return nil
 	}
-	return f.tasks.end(r.Message.TaskID)
+	return f.tasks.end(ownerOf(ctx), r.Message.TaskID)
 }
 
 func overError(end *a2a.Task) error {
@@ -214,7 +214,7 @@ func reasonOf(end *a2a.Task) string { return end.Status.Message.Parts[0].Text() 
 
 func (f *forward) SubscribeToTask(ctx context.Context, r *a2a.SubscribeToTaskRequest) iter.Seq2[a2a.Event, error] {
 	return orEnd(stream(ctx, f, r, transport.SubscribeToTask), func(err error) (a2a.Event, error) {
-		if end := f.tasks.end(r.ID); end != nil {
+		if end := f.tasks.end(ownerOf(ctx), r.ID); end != nil {
 			return end, nil
 		}
 		return nil, err
@@ -234,7 +234,7 @@ func (f *forward) SendStreamingMessage(ctx context.Context, r *a2a.SendMessageRe
 	}
 	events := f.pushing(ctx, push, stream(ctx, f, r, transport.SendStreamingMessage))
 	return orEnd(events, func(err error) (a2a.Event, error) {
-		if end := f.taskOf(r); end != nil {
+		if end := f.taskOf(ctx, r); end != nil {
 			return nil, overError(end)
 		}
 		return nil, err

@@ -57,6 +57,12 @@ func (f *forward) pushFor(ctx context.Context, event a2a.Event, push *a2a.PushCo
 // addPush takes a push notification configuration for a task, and notifies of
 // what the task is: it may end before it is followed.
 func (f *forward) addPush(ctx context.Context, id a2a.TaskID, push *a2a.PushConfig) (*a2a.PushConfig, error) {
+	if err := f.pushes.check(push); err != nil {
+		return nil, err
+	}
+	if err := f.mayPush(ctx, id); err != nil {
+		return nil, err
+	}
 	taken, err := f.pushes.add(id, push)
 	if err != nil {
 		return nil, err
@@ -75,9 +81,20 @@ func (f *forward) CreateTaskPushConfig(ctx context.Context, c *a2a.PushConfig) (
 	return f.addPush(ctx, c.TaskID, c)
 }
 
-func (f *forward) GetTaskPushConfig(_ context.Context, r *a2a.GetTaskPushConfigRequest) (*a2a.PushConfig, error) {
+// mayPush is why a request about the push notifications of a task is refused, if
+// it is: who may not see the task has nothing to do with them.
+func (f *forward) mayPush(ctx context.Context, id a2a.TaskID) error {
 	if !f.pushes.supported() {
-		return nil, a2a.ErrPushNotificationNotSupported
+		return a2a.ErrPushNotificationNotSupported
+	}
+	none := 0
+	_, err := f.GetTask(ctx, &a2a.GetTaskRequest{ID: id, HistoryLength: &none})
+	return err
+}
+
+func (f *forward) GetTaskPushConfig(ctx context.Context, r *a2a.GetTaskPushConfigRequest) (*a2a.PushConfig, error) {
+	if err := f.mayPush(ctx, r.TaskID); err != nil {
+		return nil, err
 	}
 	for _, c := range f.pushes.list(r.TaskID) {
 		if c.ID == r.ID {
@@ -87,16 +104,16 @@ func (f *forward) GetTaskPushConfig(_ context.Context, r *a2a.GetTaskPushConfigR
 	return nil, a2a.NewError(a2a.ErrTaskNotFound, "there is no such push notification configuration")
 }
 
-func (f *forward) ListTaskPushConfigs(_ context.Context, r *a2a.ListTaskPushConfigRequest) (*a2a.ListTaskPushConfigResponse, error) {
-	if !f.pushes.supported() {
-		return nil, a2a.ErrPushNotificationNotSupported
+func (f *forward) ListTaskPushConfigs(ctx context.Context, r *a2a.ListTaskPushConfigRequest) (*a2a.ListTaskPushConfigResponse, error) {
+	if err := f.mayPush(ctx, r.TaskID); err != nil {
+		return nil, err
 	}
 	return &a2a.ListTaskPushConfigResponse{Configs: f.pushes.list(r.TaskID)}, nil
 }
 
-func (f *forward) DeleteTaskPushConfig(_ context.Context, r *a2a.DeleteTaskPushConfigRequest) error {
-	if !f.pushes.supported() {
-		return a2a.ErrPushNotificationNotSupported
+func (f *forward) DeleteTaskPushConfig(ctx context.Context, r *a2a.DeleteTaskPushConfigRequest) error {
+	if err := f.mayPush(ctx, r.TaskID); err != nil {
+		return err
 	}
 	f.pushes.remove(r.TaskID, r.ID)
 	return nil

@@ -23,6 +23,7 @@ type tasks struct {
 // record is what is remembered of a task.
 type record struct {
 	info    a2a.TaskInfo
+	owner   string    // whose task it is
 	by      *instance // that has it in hand
 	end     *a2a.Task // what became of it, if by ended before it did
 	watched bool      // by the front itself
@@ -30,8 +31,8 @@ type record struct {
 
 func newTasks() *tasks { return &tasks{known: make(map[a2a.TaskID]*record)} }
 
-// saw takes note of what an instance said of a task.
-func (t *tasks) saw(by *instance, event a2a.Event) {
+// saw takes note of what an instance said of a task, to its owner.
+func (t *tasks) saw(by *instance, owner string, event a2a.Event) {
 	info := event.TaskInfo()
 	if info.TaskID == "" {
 		return
@@ -45,7 +46,7 @@ func (t *tasks) saw(by *instance, event a2a.Event) {
 	if _, isMessage := event.(*a2a.Message); isMessage {
 		return
 	}
-	r := t.record(info)
+	r := t.record(info, owner)
 	r.by, r.end = by, nil
 	if reason := by.ended(); reason != nil {
 		r.fail(reason)
@@ -67,27 +68,28 @@ func (t *tasks) lose(by *instance, reason error) (failed []*a2a.Task) {
 	return failed
 }
 
-// end returns a task that failed with its instance, or nil.
-func (t *tasks) end(id a2a.TaskID) *a2a.Task {
+// end returns a task of an owner that failed with its instance, or nil.
+func (t *tasks) end(owner string, id a2a.TaskID) *a2a.Task {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	if r := t.known[id]; r != nil && r.end != nil {
+	if r := t.known[id]; r != nil && r.owner == owner && r.end != nil {
 		end := *r.end
 		return &end
 	}
 	return nil
 }
 
-// watch marks a task as watched, and reports whether it was not.
-func (t *tasks) watch(id a2a.TaskID) bool {
+// watch marks a task as watched, and reports whether it was not, and whose it
+// is.
+func (t *tasks) watch(id a2a.TaskID) (owner string, ok bool) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	r := t.known[id]
 	if r == nil || r.end != nil || r.watched {
-		return false
+		return "", false
 	}
 	r.watched = true
-	return true
+	return r.owner, true
 }
 
 // unwatch is the end of a watch.
@@ -101,14 +103,14 @@ func (t *tasks) unwatch(id a2a.TaskID) {
 
 // record returns the record of a task, a new one if it has none. The lock is
 // held.
-func (t *tasks) record(info a2a.TaskInfo) *record {
+func (t *tasks) record(info a2a.TaskInfo, owner string) *record {
 	if r := t.known[info.TaskID]; r != nil {
 		return r
 	}
 	if len(t.order) == maxTasks {
 		t.forget(t.order[0])
 	}
-	r := &record{info: info}
+	r := &record{info: info, owner: owner}
 	t.known[info.TaskID] = r
 	t.order = append(t.order, info.TaskID)
 	return r

@@ -83,7 +83,7 @@ func TestTasksThatAnInstanceHasAreTakenOver(t *testing.T) {
 	wait()
 	f.tasks.lose(i, errors.New("it was killed"))
 	for id, failed := range map[a2a.TaskID]bool{"goes on": true, "asks": true, "ends": false, "gone": false, "over": false} {
-		end := f.tasks.end(id)
+		end := f.tasks.end("", id)
 		if failed != (end != nil) {
 			t.Errorf("%s: %+v", id, end)
 		}
@@ -96,33 +96,42 @@ func TestTasksThatAnInstanceHasAreTakenOver(t *testing.T) {
 func TestTasksOfAnotherInstanceDoNotFail(t *testing.T) {
 	f, first, _ := newFakeInstance(t, &fakeTransport{})
 	_, second, _ := newFakeInstance(t, &fakeTransport{})
-	f.tasks.saw(first, task("1", a2a.TaskStateInputRequired))
-	f.tasks.saw(second, task("2", a2a.TaskStateInputRequired))
+	f.tasks.saw(first, "", task("1", a2a.TaskStateInputRequired))
+	f.tasks.saw(second, "", task("2", a2a.TaskStateInputRequired))
 	f.tasks.lose(first, errors.New("killed"))
-	if f.tasks.end("1") == nil || f.tasks.end("2") != nil {
-		t.Errorf("ends %+v and %+v", f.tasks.end("1"), f.tasks.end("2"))
+	if f.tasks.end("", "1") == nil || f.tasks.end("", "2") != nil {
+		t.Errorf("ends %+v and %+v", f.tasks.end("", "1"), f.tasks.end("", "2"))
 	}
 }
 
 func TestWhatIsReadAfterTheEndOfTheInstance(t *testing.T) {
 	f, i, _ := newFakeInstance(t, &fakeTransport{})
 	f.tasks.lose(i, &endedError{agent: "echo"})
-	f.tasks.saw(i, update("late", a2a.TaskStateWorking))
-	if f.tasks.end("late") == nil {
+	f.tasks.saw(i, "", update("late", a2a.TaskStateWorking))
+	if f.tasks.end("", "late") == nil {
 		t.Error("a task is still in hand")
 	}
-	f.tasks.saw(i, update("late", a2a.TaskStateCompleted))
-	if end := f.tasks.end("late"); end != nil {
+	f.tasks.saw(i, "", update("late", a2a.TaskStateCompleted))
+	if end := f.tasks.end("", "late"); end != nil {
 		t.Errorf("a task that was completed is %+v", end)
+	}
+}
+
+func TestTaskOfAnotherIsNotTold(t *testing.T) {
+	f, i, _ := newFakeInstance(t, &fakeTransport{})
+	f.tasks.saw(i, "alice", task("1", a2a.TaskStateInputRequired))
+	f.tasks.lose(i, errors.New("killed"))
+	if f.tasks.end("alice", "1") == nil || f.tasks.end("bob", "1") != nil || f.tasks.end("", "1") != nil {
+		t.Error("a task is not its owner's alone")
 	}
 }
 
 func TestMessagesAreNoTasks(t *testing.T) {
 	f, i, _ := newFakeInstance(t, &fakeTransport{})
 	message := a2a.NewMessage(a2a.MessageRoleAgent, a2a.NewTextPart("hi"))
-	f.tasks.saw(i, message)
+	f.tasks.saw(i, "", message)
 	message.TaskID = "1"
-	f.tasks.saw(i, message)
+	f.tasks.saw(i, "", message)
 	if len(f.tasks.known) > 0 {
 		t.Errorf("known %v", f.tasks.known)
 	}
@@ -131,10 +140,10 @@ func TestMessagesAreNoTasks(t *testing.T) {
 func TestTasksAreBounded(t *testing.T) {
 	f, i, _ := newFakeInstance(t, &fakeTransport{})
 	for n := range maxTasks + 5 {
-		f.tasks.saw(i, task(a2a.TaskID(fmt.Sprint(n)), a2a.TaskStateInputRequired))
+		f.tasks.saw(i, "", task(a2a.TaskID(fmt.Sprint(n)), a2a.TaskStateInputRequired))
 	}
 	f.tasks.lose(i, errors.New("killed"))
-	if len(f.tasks.known) != maxTasks || len(f.tasks.order) != maxTasks || f.tasks.end("4") != nil || f.tasks.end("5") == nil {
+	if len(f.tasks.known) != maxTasks || len(f.tasks.order) != maxTasks || f.tasks.end("", "4") != nil || f.tasks.end("", "5") == nil {
 		t.Errorf("%d tasks are known, in the order of %d", len(f.tasks.known), len(f.tasks.order))
 	}
 }

@@ -8,6 +8,7 @@ import (
 	"io"
 	"iter"
 	"net/http"
+	"net/http/httptest"
 	"slices"
 	"strings"
 	"testing"
@@ -20,8 +21,10 @@ import (
 	"github.com/hashicorp/go-hclog"
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 
+	"github.com/plughost/plughost/host/internal/caller"
 	"github.com/plughost/plughost/host/internal/config"
 	"github.com/plughost/plughost/host/internal/supervise"
+	"github.com/plughost/plughost/shared"
 	"github.com/plughost/plughost/shared/a2ahttp"
 	"github.com/plughost/plughost/shared/calldepth"
 )
@@ -52,7 +55,7 @@ func (e *echoAgent) Execute(ctx context.Context, execCtx *a2asrv.ExecutorContext
 	return func(yield func(a2a.Event, error) bool) {
 		if e.params != nil {
 			got := make(map[string][]string)
-			for _, name := range []string{a2a.SvcParamExtensions, "Authorization"} {
+			for _, name := range []string{a2a.SvcParamExtensions, "Authorization", shared.CallerMetadata} {
 				got[name], _ = execCtx.ServiceParams.Get(name)
 			}
 			e.params <- got
@@ -231,6 +234,21 @@ func TestOnlyHeadersOfA2APassToTheAgent(t *testing.T) {
 	}
 	if secret := got["Authorization"]; len(secret) > 0 {
 		t.Errorf("the agent got the client's authorization")
+	}
+}
+
+func TestAgentIsToldWhoCalls(t *testing.T) {
+	f := newFront(t, agentConfig("echo"))
+	echo := &echoAgent{params: make(chan map[string][]string, 1)}
+	f.readyAgent("echo", newFakeAgent(t, card(), echo))
+	handler := f.Handler()
+	for name, want := range map[string][]string{"alice": {"alice"}, caller.Owner: nil, "": nil} {
+		request := httptest.NewRequestWithContext(caller.NewContext(t.Context(), caller.Caller{Name: name}), http.MethodPost, "/a2a/echo", strings.NewReader(sendHi))
+		request.Header.Set(shared.CallerMetadata, "mallory")
+		handler.ServeHTTP(httptest.NewRecorder(), request)
+		if got := (<-echo.params)[shared.CallerMetadata]; !slices.Equal(got, want) {
+			t.Errorf("%q calls, the agent is told %q", name, got)
+		}
 	}
 }
 
