@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io/fs"
 	"net"
+	"net/http"
 	"os"
 	"path/filepath"
 	"slices"
@@ -46,6 +47,28 @@ func TestSlowStartIsWaitedFor(t *testing.T) {
 		t.Errorf("the slow service is %+v, want it ready at its first start", status)
 	}
 	h.connect(t, "slow")
+}
+
+// However many services are slow to start, what is ready is served, and the
+// front answers.
+func TestSlowStartsHoldUpNobody(t *testing.T) {
+	t.Parallel()
+	services := []string{fault("fast", "")}
+	for i := range 12 {
+		services = append(services, fault(fmt.Sprintf("slow-%d", i), "  env = { FAULT_DELAY = \"1s\" }\n"))
+	}
+	h := startFaults(t, hostOptions{hostBlock: "  start_limit = 4\n"}, services...)
+	pid := h.waitState("fast", "ready").PID
+	if got := pidOf(t, connectMCP(t, h.base+"/mcp"), "fast__pid"); got != float64(pid) {
+		t.Errorf("the plugin is %v, want %d", got, pid)
+	}
+	if code, body := get(t, h.base+"/readyz"); code != http.StatusServiceUnavailable {
+		t.Errorf("while services start /readyz answers %d: %s", code, body)
+	}
+	h.waitReady()
+	if code, body := get(t, h.base+"/readyz"); code != http.StatusOK {
+		t.Errorf("when all are ready /readyz answers %d: %s", code, body)
+	}
 }
 
 // TestHostIsStoppedDuringAStart stops a host when some services are on their

@@ -30,8 +30,8 @@ type Options struct {
 	// made no request for so long. Zero means 30 minutes.
 	SessionTimeout time.Duration
 	// Guarded says that something before the handler checks the Host header of
-	// all requests. Without it those that come by a loopback address must name
-	// one there.
+	// all requests and bounds their bodies. Without it those that come by a
+	// loopback address must name one there, and bodies have 4 MiB at the most.
 	Guarded bool
 	// Logger gets what the SDK has to say. Nil means nothing is logged.
 	Logger *slog.Logger
@@ -47,15 +47,21 @@ func Handler(getServer func(*http.Request) *mcp.Server, opts Options) http.Handl
 	if opts.SessionTimeout == 0 {
 		opts.SessionTimeout = 30 * time.Minute
 	}
+	maxBody := int64(0) // the SDK's
+	if opts.Guarded {
+		maxBody = -1
+	}
 	stateful := mcp.NewStreamableHTTPHandler(getServer, &mcp.StreamableHTTPOptions{
 		SessionTimeout:             opts.SessionTimeout,
 		DisableLocalhostProtection: opts.Guarded,
+		MaxRequestBodyBytes:        maxBody,
 		Logger:                     opts.Logger,
 	})
 	stateless := mcp.NewStreamableHTTPHandler(getServer, &mcp.StreamableHTTPOptions{
 		Stateless:                    true,
 		PropagateRequestCancellation: true,
 		DisableLocalhostProtection:   opts.Guarded,
+		MaxRequestBodyBytes:          maxBody,
 		Logger:                       opts.Logger,
 	})
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
