@@ -102,7 +102,7 @@ func newHost(conf *config.Config, inst *installation.Installation, log hclog.Log
 	if h.journal, err = openJournal(inst.Logs(), conf, log); err != nil {
 		return nil, errors.Join(err, h.registry.Close())
 	}
-	if h.gateway, err = gateway.New(conf.Services, h.readiness.all, version(), log); err != nil {
+	if h.gateway, err = gateway.New(conf.Services, conf.Host.Gateway.Limits, h.readiness.all, version(), log); err != nil {
 		return nil, errors.Join(err, h.journal.close(), h.registry.Close())
 	}
 	h.manager = supervise.New(conf.Services, h.start, h.journal.watch, h.news.watch, h.readiness.watch, h.gateway.Watch)
@@ -110,6 +110,7 @@ func newHost(conf *config.Config, inst *installation.Installation, log hclog.Log
 	h.news.metrics.Observe(h.manager.Statuses, h.journal.counts)
 	h.gateway.Metrics = h.news.metrics.Handler()
 	h.gateway.ObserveCalls(h.news.metrics)
+	h.news.metrics.ObserveSessions(h.gateway.Sessions)
 	if h.guard, err = guard.New(conf, h.gateway.Handler(), h.news.metrics, log); err != nil {
 		return nil, errors.Join(err, h.journal.close(), h.registry.Close())
 	}

@@ -138,6 +138,8 @@ var hostAttributes = []attribute[Host]{
 	value("gateway.limits.requests", inPlace, func(h Host) int { return h.Gateway.Limits.Requests }),
 	value("gateway.limits.listeners", inPlace, func(h Host) int { return h.Gateway.Limits.Listeners }),
 	value("gateway.limits.connections", replaces, func(h Host) int { return h.Gateway.Limits.Connections }),
+	value("gateway.limits.sessions", replaces, func(h Host) int { return h.Gateway.Limits.Sessions }),
+	value("gateway.limits.session_idle", replaces, func(h Host) any { return h.Gateway.Limits.SessionIdle }),
 	{"gateway.token", inPlace, func(a, b Host) []string { return names(tokensByName(a), tokensByName(b)) }},
 }
 

@@ -6,6 +6,7 @@ import (
 	"net/url"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/hashicorp/hcl/v2"
 )
@@ -60,10 +61,16 @@ type GatewayLimits struct {
 
 	// Connections is how many there may be at once. Default 4096.
 	Connections int
+
+	// Sessions is how many an endpoint may have at once. Default 10000.
+	Sessions int
+
+	// SessionIdle is how long a session lasts without a request. Default 30m.
+	SessionIdle time.Duration
 }
 
 func defaultGatewayLimits() GatewayLimits {
-	return GatewayLimits{Body: 4 << 20, Headers: 64 << 10, Requests: 256, Listeners: 2048, Connections: 4096}
+	return GatewayLimits{Body: 4 << 20, Headers: 64 << 10, Requests: 256, Listeners: 2048, Connections: 4096, Sessions: 10_000, SessionIdle: 30 * time.Minute}
 }
 
 var gatewaySchema = Block{
@@ -92,6 +99,11 @@ var gatewayLimitsSchema = Block{
 		{Name: "requests", Type: TypeNumber, Default: "256", Unit: "requests", Range: "from 1 on", Doc: "how many requests of one caller are answered at once"},
 		{Name: "listeners", Type: TypeNumber, Default: "2048", Unit: "requests", Range: "from 1 on", Doc: "how many requests of one caller may only listen at once"},
 		{Name: "connections", Type: TypeNumber, Default: "4096", Unit: "connections", Range: "from 1 on", Doc: "how many connections there may be at once"},
+		{Name: "sessions", Type: TypeNumber, Default: "10000", Unit: "sessions", Range: "from 1 on", Doc: "how many sessions an endpoint may have at once"},
+		{
+			Name: "session_idle", Type: TypeDuration, Default: `"30m"`, Range: "at least `1s`",
+			Doc: "how long a session lasts without a request. A client that only listens is idle, too",
+		},
 	},
 }
 
@@ -139,6 +151,8 @@ func (d *decoder) gatewayLimits(block *hcl.Block) GatewayLimits {
 	l.Requests = d.whole(attrs, "requests", l.Requests, 1, math.MaxInt32).V
 	l.Listeners = d.whole(attrs, "listeners", l.Listeners, 1, math.MaxInt32).V
 	l.Connections = d.whole(attrs, "connections", l.Connections, 1, math.MaxInt32).V
+	l.Sessions = d.whole(attrs, "sessions", l.Sessions, 1, math.MaxInt32).V
+	l.SessionIdle = d.duration(attrs, "session_idle", l.SessionIdle, time.Second).V
 	return l
 }
 

@@ -157,7 +157,9 @@ host {
       headers     = "16KiB"
       requests    = 10
       listeners   = 20
-      connections = 30
+      connections  = 30
+      sessions     = 40
+      session_idle = "5m"
     }
     token "alice" {
       value    = "not-a-secret-at-all"
@@ -215,7 +217,7 @@ const everythingJSON = `{
     "logs": {"max_size": "1MiB", "max_files": 2},
     "gateway": {
       "hosts": ["MCP.example.org"], "origins": ["https://App.example.org:8443"], "plain_http": true,
-      "limits": {"body": "1MiB", "headers": "16KiB", "requests": 10, "listeners": 20, "connections": 30},
+      "limits": {"body": "1MiB", "headers": "16KiB", "requests": 10, "listeners": 20, "connections": 30, "sessions": 40, "session_idle": "5m"},
       "token": {
         "alice": {
           "value": "not-a-secret-at-all", "services": ["my-*"], "agents": [], "metrics": true,
@@ -284,7 +286,7 @@ func TestEveryArgumentIsRead(t *testing.T) {
 				ShutdownTimeout: time.Minute, LogLevel: "debug", StartLimit: 3, Logs: Logs{MaxSize: 1 << 20, MaxFiles: 2},
 				Gateway: Gateway{
 					Hosts: []string{"mcp.example.org"}, Origins: []string{"https://app.example.org:8443"}, PlainHTTP: true,
-					Limits: GatewayLimits{Body: 1 << 20, Headers: 16 << 10, Requests: 10, Listeners: 20, Connections: 30},
+					Limits: GatewayLimits{Body: 1 << 20, Headers: 16 << 10, Requests: 10, Listeners: 20, Connections: 30, Sessions: 40, SessionIdle: 5 * time.Minute},
 					Tokens: []Token{{
 						Name: "alice", Digest: sha256.Sum256([]byte("not-a-secret-at-all")),
 						Access: Access{

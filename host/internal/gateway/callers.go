@@ -47,7 +47,7 @@ func (g *Gateway) viewOf(c caller.Caller) *callerView {
 	}
 	v := &callerView{view: newView("plughost", g.version, g.common.log)}
 	v.grants = c
-	v.handler = v.view.handler()
+	v.handler = v.view.handler(g.common.limits)
 	g.callers[c.Name] = v
 	g.arrange()
 	for _, shown := range v.services {

@@ -9,7 +9,7 @@ import (
 
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 
-	"github.com/plughost/plughost/host/internal/supervise"
+	"github.com/plughost/plughost/host/internal/config"
 )
 
 // told remembers what it is told of calls.
@@ -34,35 +34,96 @@ func (o *told) all() []string {
 }
 
 func TestCallsAreToldOf(t *testing.T) {
-	var observer told
-	f := newFront(t, mcpConfig("a"))
-	f.ObserveCalls(&observer)
-	server := newServer("one")
-	waiting := make(chan struct{})
-	addTool(server, "fail", func(context.Context, *mcp.CallToolRequest) (*mcp.CallToolResult, error) {
-		return &mcp.CallToolResult{IsError: true, Content: []mcp.Content{&mcp.TextContent{Text: "no"}}}, nil
-	})
-	addTool(server, "wait", func(ctx context.Context, _ *mcp.CallToolRequest) (*mcp.CallToolResult, error) {
-		close(waiting)
-		<-ctx.Done()
-		return nil, ctx.Err()
-	})
-	f.ready("a", newPlugin(t, server))
-	session := f.connect("/mcp", legacy, nil)
-	for _, tool := range []string{"a__one", "a__fail", "a__made_up"} {
-		_, _ = call(t.Context(), session, tool)
+	for _, endpoint := range []struct{ path, prefix string }{{"/mcp", "a__"}, {"/mcp/a", ""}} {
+		for _, version := range []string{legacy, modern} {
+			t.Run(endpoint.path+" "+version, func(t *testing.T) {
+				var observer told
+				f := newFront(t, mcpConfig("a"))
+				f.ObserveCalls(&observer)
+				server := newServer("one")
+				addTool(server, "fail", func(context.Context, *mcp.CallToolRequest) (*mcp.CallToolResult, error) {
+					return &mcp.CallToolResult{IsError: true, Content: []mcp.Content{&mcp.TextContent{Text: "no"}}}, nil
+				})
+				began, died := make(chan struct{}), make(chan struct{})
+				addTool(server, "die", func(context.Context, *mcp.CallToolRequest) (*mcp.CallToolResult, error) {
+					close(began)
+					<-died
+					return text("too late"), nil
+				})
+				plugin := newPlugin(t, server)
+				f.ready("a", plugin)
+				session := f.connect(endpoint.path, version, nil)
+				for _, tool := range []string{"one", "fail", "made_up"} {
+					_, _ = call(t.Context(), session, endpoint.prefix+tool)
+				}
+				go func() {
+					<-began
+					plugin.die()
+					close(died)
+				}()
+				_, _ = call(t.Context(), session, endpoint.prefix+"die")
+				// Of a tool that is not there nothing is told: anybody can make up names.
+				want := []string{"a/one ok", "a/fail tool_error", "a/die error"}
+				eventually(t, "all calls are told of", func() bool { return len(observer.all()) == len(want) })
+				expect(t, "the calls", observer.all(), want)
+			})
+		}
 	}
-	ctx, cancel := context.WithCancel(t.Context())
-	go func() {
-		<-waiting
-		cancel()
-	}()
-	_, _ = call(ctx, session, "a__wait")
-	eventually(t, "the cancelled call is told of", func() bool { return len(observer.all()) == 3 })
-	f.enter("a", supervise.Stopping, "a stop was asked")
-	_, _ = call(t.Context(), session, "a__one")
-	// Of a tool that is not there nothing is told: anybody can make up names.
-	expect(t, "the calls", observer.all(), []string{"a/one ok", "a/fail tool_error", "a/wait cancelled", "a/one error"})
+}
+
+func TestCancelledCallsAreToldOf(t *testing.T) {
+	for _, endpoint := range []struct{ path, tool, version string }{{"/mcp", "a__wait", legacy}, {"/mcp/a", "wait", modern}} {
+		var observer told
+		f := newFront(t, mcpConfig("a"))
+		f.ObserveCalls(&observer)
+		server, waiting := newServer(), make(chan struct{})
+		addTool(server, "wait", func(ctx context.Context, _ *mcp.CallToolRequest) (*mcp.CallToolResult, error) {
+			close(waiting)
+			<-ctx.Done()
+			return nil, ctx.Err()
+		})
+		f.ready("a", newPlugin(t, server))
+		session := f.connect(endpoint.path, endpoint.version, nil)
+		ctx, cancel := context.WithCancel(t.Context())
+		go func() {
+			<-waiting
+			cancel()
+		}()
+		_, _ = call(ctx, session, endpoint.tool)
+		eventually(t, "the cancelled call is told of", func() bool { return len(observer.all()) == 1 })
+		expect(t, "the calls at "+endpoint.path, observer.all(), []string{"a/wait cancelled"})
+	}
+}
+
+// A session that nobody uses ends, also one on which a client listens, and gives
+// its place to another.
+func TestSessionsOfTheJoinedEndpointAreBounded(t *testing.T) {
+	f := newFront(t, mcpConfig("a"))
+	f.ready("a", newPlugin(t, newServer("one")))
+	f.all = f.joined.handler(config.GatewayLimits{Sessions: 2, SessionIdle: 200 * time.Millisecond})
+	opts := &mcp.ClientOptions{ToolListChangedHandler: func(context.Context, *mcp.ToolListChangedRequest) {}}
+	frozen := []*mcp.ClientSession{f.connect("/mcp", legacy, opts), f.connect("/mcp", legacy, opts)}
+	if got := f.Sessions(); got[""] != 2 || got["a"] != 0 {
+		t.Errorf("the sessions are %v", got)
+	}
+	client := mcp.NewClient(&mcp.Implementation{Name: "client"}, nil)
+	open := func() error {
+		session, err := client.Connect(t.Context(), &mcp.StreamableClientTransport{Endpoint: f.url + "/mcp", DisableStandaloneSSE: true},
+			&mcp.ClientSessionOptions{ProtocolVersion: legacy})
+		if err == nil {
+			_ = session.Close()
+		}
+		return err
+	}
+	if err := open(); err == nil {
+		t.Error("there is a third session")
+	}
+	eventually(t, "there is room for another session", func() bool { return open() == nil })
+	for _, session := range frozen {
+		if _, err := call(t.Context(), session, "a__one"); err == nil {
+			t.Error("a session that was idle for too long goes on")
+		}
+	}
 }
 
 // headers are sent with each request.

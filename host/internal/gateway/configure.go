@@ -150,6 +150,7 @@ func (u *upstream) showAll(f features) {
 	u.showing.Lock()
 	defer u.showing.Unlock()
 	u.has = f
+	u.know(f.tools)
 	u.relay.Tools(f.tools)
 	u.show()
 }

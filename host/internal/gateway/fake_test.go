@@ -191,7 +191,7 @@ func agentConfig(name string, grants ...string) config.Service {
 
 func newFront(t *testing.T, services ...config.Service) *front {
 	t.Helper()
-	g, err := New(services, func() bool { return true }, "test", hclog.NewNullLogger())
+	g, err := New(services, config.GatewayLimits{}, func() bool { return true }, "test", hclog.NewNullLogger())
 	if err != nil {
 		t.Fatal(err)
 	}

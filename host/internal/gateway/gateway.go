@@ -78,22 +78,34 @@ type common struct {
 	queue          *queue
 	calls          CallObserver // nil for none
 	reconnectDelay time.Duration
+	limits         config.GatewayLimits
 	relay          relay.Options
 	log            hclog.Logger
 }
 
-// New makes a gateway for the services of a configuration. ready says whether
-// all of them are; version is the host's.
-func New(services []config.Service, ready func() bool, version string, log hclog.Logger) (*Gateway, error) {
+// New makes a gateway for the services of a configuration, within limits. ready
+// says whether all of them are; version is the host's.
+func New(services []config.Service, limits config.GatewayLimits, ready func() bool, version string, log hclog.Logger) (*Gateway, error) {
 	g := &Gateway{ready: ready, version: version}
 	g.listening, g.endListening = context.WithCancel(context.Background())
-	g.common = common{sessions: &sync.WaitGroup{}, queue: newQueue(), reconnectDelay: reconnectDelay, log: log}
+	g.common = common{sessions: &sync.WaitGroup{}, queue: newQueue(), reconnectDelay: reconnectDelay, limits: limits, log: log}
+	g.common.relay = relayOptions(limits)
 	g.common.life, g.end = context.WithCancel(context.Background())
 	g.joined = newView("plughost", version, log)
-	g.all = g.joined.handler()
+	g.all = g.joined.handler(limits)
 	g.callers = make(map[string]*callerView)
 	g.Configure(services)
 	return g, nil
+}
+
+// relayOptions are the limits of the endpoints of single services. What stands
+// before the gateway bounds bodies.
+func relayOptions(limits config.GatewayLimits) relay.Options {
+	options := relay.Options{MaxSessions: limits.Sessions, IdleTimeout: limits.SessionIdle}
+	if limits.Body > 0 {
+		options.MaxBody = -1
+	}
+	return options
 }
 
 // Watch takes the transitions of the services. It returns at once; what follows

@@ -54,7 +54,7 @@ func TestEndpoints(t *testing.T) {
 }
 
 func TestMetrics(t *testing.T) {
-	g, err := New(nil, func() bool { return true }, "test", hclog.NewNullLogger())
+	g, err := New(nil, config.GatewayLimits{}, func() bool { return true }, "test", hclog.NewNullLogger())
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -81,7 +81,7 @@ func TestMetrics(t *testing.T) {
 
 func TestReadyzFollowsTheServices(t *testing.T) {
 	ready := false
-	g, err := New(nil, func() bool { return ready }, "test", hclog.NewNullLogger())
+	g, err := New(nil, config.GatewayLimits{}, func() bool { return ready }, "test", hclog.NewNullLogger())
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -48,6 +48,8 @@ type upstream struct {
 	showing sync.Mutex   // held from the choice of what is shown until it is
 	tools   config.Tools // what of its tools is shown
 	has     features     // all that the plugin says it has
+	// names are the names of its tools.
+	names atomic.Pointer[map[string]bool]
 
 	mu    sync.Mutex
 	views []*view
@@ -71,15 +73,17 @@ type link struct {
 }
 
 func newUpstream(name string, tools config.Tools, c *common) *upstream {
-	log := c.log.With("service", "mcp."+name)
-	return &upstream{
+	u := &upstream{
 		common: c,
 		name:   name,
-		relay:  relay.New(name, tools, c.relay, log),
 		tools:  tools,
-		log:    log,
+		log:    c.log.With("service", "mcp."+name),
 		why:    "it is not started yet",
 	}
+	options := c.relay
+	options.Called = u.called
+	u.relay = relay.New(name, tools, options, u.log)
+	return u
 }
 
 // changed follows a transition of the service.

@@ -8,6 +8,7 @@ import (
 	"github.com/hashicorp/go-hclog"
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 
+	"github.com/plughost/plughost/host/internal/config"
 	"github.com/plughost/plughost/shared/mcphttp"
 )
 
@@ -58,8 +59,19 @@ func newView(name, version string, log hclog.Logger) *view {
 	return v
 }
 
-func (v *view) handler() http.Handler {
-	return mcphttp.Handler(func(*http.Request) *mcp.Server { return v.server }, mcphttp.Options{Guarded: true})
+// handler serves the view, with no more sessions than the limits say.
+func (v *view) handler(limits config.GatewayLimits) http.Handler {
+	handler := mcphttp.Handler(func(*http.Request) *mcp.Server { return v.server }, mcphttp.Options{
+		SessionTimeout: limits.SessionIdle, Guarded: true,
+	})
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if limits.Sessions > 0 && mcphttp.OpensSession(r) && v.sessions() >= limits.Sessions {
+			w.Header().Set("Retry-After", "60")
+			http.Error(w, "there are too many sessions", http.StatusTooManyRequests)
+			return
+		}
+		handler.ServeHTTP(w, r)
+	})
 }
 
 // show makes the view show exactly these features of the service.

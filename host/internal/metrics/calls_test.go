@@ -56,6 +56,17 @@ func TestToolsAreToldApartUpToABound(t *testing.T) {
 	}
 }
 
+func TestSessionsAreCountedAtAScrape(t *testing.T) {
+	m := New("1")
+	count := map[string]int{"": 3, "clock": 2}
+	m.ObserveSessions(func() map[string]int { return count })
+	want(t, scrape(t, m), `plughost_mcp_sessions{service=""}`, "3", `plughost_mcp_sessions{service="clock"}`, "2")
+	delete(count, "clock")
+	if _, there := scrape(t, m)[`plughost_mcp_sessions{service="clock"}`]; there {
+		t.Error("a service that is gone has sessions")
+	}
+}
+
 func TestRequestsAreCounted(t *testing.T) {
 	m := New("1")
 	m.Served(guard.Exchange{Service: clock, Code: 200, Received: 3, Sent: 5})

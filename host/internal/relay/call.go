@@ -24,6 +24,8 @@ type call struct {
 	settle func(answer *wire.Message)
 	// edit, if there is one, makes the answer what the client may see.
 	edit func(answer *wire.Message) *wire.Message
+	// ended, if there is one, is told what came of the call.
+	ended func(outcome string)
 }
 
 func newCall(m *wire.Message) *call {
@@ -34,6 +36,7 @@ func newCall(m *wire.Message) *call {
 
 // finish takes the plugin's answer.
 func (c *call) finish(answer *wire.Message) {
+	c.end(outcomeOf(answer))
 	if c.settle != nil {
 		c.settle(answer)
 	}
@@ -50,6 +53,7 @@ func (c *call) finish(answer *wire.Message) {
 
 // fail ends the call without an answer of the plugin.
 func (c *call) fail(why error) {
+	c.end(OutcomeError)
 	if c.settle != nil {
 		c.settle(nil)
 	}

@@ -83,10 +83,14 @@ type Plugin interface {
 type Options struct {
 	MaxSessions int           // at a time, 10,000
 	IdleTimeout time.Duration // after which a session ends, 30 minutes
-	MaxBody     int64         // of a request, in bytes, 4 MiB
+	MaxBody     int64         // of a request, in bytes, 4 MiB; negative if something else bounds it
 	// Quiet is after how long without an answer the response becomes a stream
 	// of events, 1 second.
 	Quiet time.Duration
+	// Called, unless it is nil, is told of each call of a tool that has ended.
+	// It does not block. The name of the tool is the client's, and may be made
+	// up.
+	Called func(tool, outcome string, took time.Duration)
 }
 
 // Relay serves one service. Connect and Disconnect tell it of its plugin.

@@ -38,7 +38,11 @@ func (r *Relay) readMessage(w http.ResponseWriter, req *http.Request) (m wire.Me
 		http.Error(w, "Accept must have application/json and text/event-stream", http.StatusNotAcceptable)
 		return m, false
 	}
-	body, err := readBody(http.MaxBytesReader(w, req.Body, r.options.MaxBody), req.ContentLength)
+	bounded := req.Body
+	if r.options.MaxBody > 0 {
+		bounded = http.MaxBytesReader(w, bounded, r.options.MaxBody)
+	}
+	body, err := readBody(bounded, req.ContentLength)
 	var tooLarge *http.MaxBytesError
 	switch {
 	case errors.As(err, &tooLarge):

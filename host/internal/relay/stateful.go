@@ -133,6 +133,7 @@ func (s *session) serveCall(w http.ResponseWriter, req *http.Request, m *wire.Me
 	}
 	c := newCall(m)
 	c.edit, c.token = editor(tools, m), tokenOf(m)
+	s.relay.observe(c, m)
 	switch err := s.begin(l, c, m); {
 	case errors.Is(err, errSameID):
 		writeError(w, http.StatusBadRequest, id, wire.CodeInvalidRequest, err.Error())

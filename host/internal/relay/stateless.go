@@ -118,6 +118,7 @@ func (r *Relay) serveAlone(w http.ResponseWriter, req *http.Request, m *wire.Mes
 	n, err := r.lane(who.Name)
 	if err == nil {
 		c.edit, c.token = editor(tools, m), tokenOf(m)
+		r.observe(c, m)
 		err = n.begin(c, m)
 	}
 	if err != nil {
@@ -171,6 +172,7 @@ func (n *lane) leave(c *call) {
 	if !n.forget(c) {
 		return // it is answered
 	}
+	c.end(OutcomeCancelled)
 	relay := n.backend.relay
 	message := []byte(`{"jsonrpc":"2.0","method":"notifications/cancelled","params":{"reason":"the client has left","requestId":` +
 		strconv.FormatInt(c.number, 10) + `}}`)
