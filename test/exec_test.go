@@ -10,6 +10,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"syscall"
 	"testing"
 
 	"github.com/modelcontextprotocol/go-sdk/mcp"
@@ -226,4 +227,25 @@ func TestServerHasItsPortBackAfterAStop(t *testing.T) {
 		}
 	}
 	h.connect(t, "f")
+}
+
+// TestKeptServerIsTakenOver kills the host of a server that is to outlive it.
+func TestKeptServerIsTakenOver(t *testing.T) {
+	t.Parallel()
+	opts := faultConfig(t, hostOptions{stateDir: newStateDir(t)}, server("f", keepBody))
+	h := startHost(t, opts)
+	h.waitReady()
+	first := h.status()
+	pids := servers(t, first["f"])
+	h.kill()
+	h = startHost(t, opts)
+	h.waitReady()
+	checkSame(t, first, h.status())
+	session := h.connect(t, "f")
+	if got := callTool[struct{ PID int }](t, session, "pid", map[string]any{}); !slices.Contains(pids, got.PID) {
+		t.Errorf("the call was served by pid %d, want one of %v", got.PID, pids)
+	}
+	h.signal(syscall.SIGINT)
+	h.waitExit()
+	checkNothingRuns(t, h.stateDir)
 }

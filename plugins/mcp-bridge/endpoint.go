@@ -184,7 +184,7 @@ func (l *link) listen(ctx context.Context, deliver func(wire.Message)) error {
 			return err
 		case err == nil && isStream(resp):
 			wait = minReconnect
-			err = s.events(resp.Body)
+			_ = s.events(resp.Body) // however it ended, it begins again
 		case err == nil:
 			resp.Body.Close()
 			if resp.StatusCode < http.StatusInternalServerError {

@@ -57,6 +57,9 @@ func (m *mux) greeted(answer wire.Message) error {
 	if !slices.Contains(revisions, h.revision) {
 		return fmt.Errorf("the server speaks MCP of %q, and not of %s", h.revision, revisions[len(revisions)-1])
 	}
+	if capabilities, ok := h.result["capabilities"]; ok {
+		h.result["capabilities"] = withoutTaskList(capabilities)
+	}
 	m.hello = h
 	return nil
 }

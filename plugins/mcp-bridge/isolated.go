@@ -119,11 +119,25 @@ func (a *alone) close() {
 // end ends a server with its group. The marker is that of the others too, so
 // what has left the group is ended with the instance.
 func (i *isolated) end(ctx context.Context, a *alone) {
+	if !i.has(a) {
+		return
+	}
 	if err := a.server.stop(ctx, marker.Identity{}); err != nil {
-		i.log.Printf("[ERROR] %v", err)
+		if i.has(a) {
+			i.log.Printf("[ERROR] %v", err)
+		}
 		return
 	}
 	i.mu.Lock()
 	defer i.mu.Unlock()
 	delete(i.servers, a)
+	_ = a.server.held.Close()
+}
+
+// has reports whether a server is not known to have ended whole.
+func (i *isolated) has(a *alone) bool {
+	i.mu.Lock()
+	defer i.mu.Unlock()
+	_, has := i.servers[a]
+	return has
 }

@@ -61,9 +61,23 @@ func (s *member) request(ctx context.Context, message wire.Message) error {
 		return s.subscribe(ctx, message)
 	case "resources/unsubscribe":
 		return s.unsubscribe(ctx, message)
+	case "tasks/list":
+		s.refuse(message, wire.CodeMethodNotFound, "the server's tasks are those of all its clients")
+		return nil
+	case "tasks/get", "tasks/result", "tasks/cancel":
+		return s.task(ctx, message)
 	default:
-		return s.forward(ctx, message, &call{})
+		return s.forward(ctx, message, s.beginning(message))
 	}
+}
+
+// beginning is the call of a request, which may begin a task.
+func (s *member) beginning(message wire.Message) *call {
+	c := &call{}
+	if task, err := message.Param("task"); err == nil && task.Found() {
+		c.done = func(answer wire.Message) { s.mux.begun(s, answer) }
+	}
+	return c
 }
 
 // succeed answers a request with a result.
@@ -216,6 +230,11 @@ func (s *member) close() {
 		if asked == s {
 			delete(m.asked, id)
 			m.tell(failure([]byte(id), codeUnavailable, "the client has gone"))
+		}
+	}
+	for id, owner := range m.tasks {
+		if owner == s {
+			delete(m.tasks, id)
 		}
 	}
 	for uri := range s.subscribed {

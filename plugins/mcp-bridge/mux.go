@@ -39,6 +39,7 @@ type mux struct {
 	members  map[*member]struct{}
 	calls    map[uint64]*call   // in flight at the server, by their ids there
 	asked    map[string]*member // whom a request of the server went to, by its id
+	tasks    map[string]*member // whose a task is
 	last     uint64             // of the ids that were given
 	level    logLevel           // what the server was told; noLevel if nothing
 	ping     *ping              // the last one, if it was not answered yet
@@ -64,6 +65,7 @@ func newMux(start launcher, work *shared.Work, logger *log.Logger) *mux {
 		members: make(map[*member]struct{}),
 		calls:   make(map[uint64]*call),
 		asked:   make(map[string]*member),
+		tasks:   make(map[string]*member),
 		level:   noLevel,
 	}
 }
@@ -302,7 +304,7 @@ func (m *mux) answered(answer wire.Message) {
 // returned is an answer as the client gets it.
 func (c *call) returned(answer wire.Message) []byte {
 	edits := []edit{{answer.ID, c.id}}
-	if at := answer.Result; c.added != nil && at.Found() && answer.Raw[at.Start] == '{' {
+	if at := answer.Result; len(c.added) > 0 && at.Found() && answer.Raw[at.Start] == '{' {
 		edits = append(edits, edit{wire.Span{Start: at.Start, End: at.Start + 1}, c.opening(answer.Bytes(at))})
 	}
 	return splice(answer.Raw, edits...)

@@ -5,6 +5,7 @@ package main
 import (
 	"bytes"
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"log"
@@ -142,6 +143,21 @@ func within(t *testing.T, happened <-chan struct{}, what string) {
 	}
 }
 
+// until waits for what nothing announces.
+func until(t *testing.T, what string, happened func() bool) {
+	t.Helper()
+	deadline := time.After(patience)
+	tick := time.NewTicker(10 * time.Millisecond)
+	defer tick.Stop()
+	for !happened() {
+		select {
+		case <-tick.C:
+		case <-deadline:
+			t.Fatalf("waited in vain until %s", what)
+		}
+	}
+}
+
 func TestServerAsksTheClientWhoseCallIsInFlight(t *testing.T) {
 	t.Parallel()
 	h := host(t, false)
@@ -211,6 +227,12 @@ func (h *heard) add(format string, args ...any) {
 	case h.more <- struct{}{}:
 	default:
 	}
+}
+
+func (h *heard) has(what string) bool {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	return slices.Contains(h.what, what)
 }
 
 // wait waits until the last of what is wanted was heard, and compares all.
@@ -288,11 +310,15 @@ func TestClientsWithoutSessionsAreServed(t *testing.T) {
 		t.Fatal(err)
 	}
 	legacy := h.connect(nil)
-	callTool(t, legacy, "update")
+	// The client does not say when its subscription holds.
+	until(t, "the client hears of the resource", func() bool {
+		callTool(t, legacy, "update")
+		return all.has(watched)
+	})
 	if text, failed := callTool(t, modern, "change"); failed {
 		t.Error(text)
 	}
-	all.wait(t, "the client", watched, "tools")
+	until(t, "the client hears of the tools", func() bool { return all.has("tools") })
 	if text, failed := callTool(t, modern, "ask"); !failed || !strings.Contains(text, "cannot do that") {
 		t.Errorf("a client that cannot be asked gets %q, want why", text)
 	}
@@ -382,7 +408,7 @@ func TestLinesAreBounded(t *testing.T) {
 	var got []string
 	for {
 		line, err := reader.next()
-		if err == io.EOF {
+		if errors.Is(err, io.EOF) {
 			break
 		}
 		text := string(bytes.Clone(line))

@@ -170,7 +170,7 @@ func TestEventsAreReadAsTheStandardHasThem(t *testing.T) {
 			t.Errorf("read %+v, %v; want %+v", got, err, want)
 		}
 	}
-	if got, err := reader.next(); err != io.EOF {
+	if got, err := reader.next(); !errors.Is(err, io.EOF) {
 		t.Errorf("an event that is cut off is read: %+v, %v", got, err)
 	}
 }

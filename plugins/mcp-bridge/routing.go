@@ -117,6 +117,8 @@ func (m *mux) notified(message wire.Message) {
 		m.logged(message)
 	case "notifications/resources/updated":
 		m.updated(message)
+	case "notifications/tasks/status":
+		m.taskChanged(message)
 	default:
 		for s := range m.members {
 			s.tellListeners(message)

@@ -46,8 +46,7 @@ func newServer() *mcp.Server {
 			return &mcp.ReadResourceResult{}, nil
 		})
 	}
-	var add func(string, func(context.Context, *mcp.ServerSession, any) (string, error))
-	add = func(name string, do func(ctx context.Context, session *mcp.ServerSession, token any) (string, error)) {
+	add := func(name string, do func(ctx context.Context, session *mcp.ServerSession, token any) (string, error)) {
 		mcp.AddTool(server, &mcp.Tool{Name: name}, func(ctx context.Context, req *mcp.CallToolRequest, _ struct{}) (*mcp.CallToolResult, any, error) {
 			text, err := do(ctx, req.Session, req.Params.GetProgressToken())
 			if err != nil {
