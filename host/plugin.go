@@ -25,7 +25,7 @@ func newPluginCommand() *cobra.Command {
 		Use:   "plugin",
 		Short: "Help authors of plugins",
 	}
-	cmd.AddCommand(newPluginCheckCommand())
+	cmd.AddCommand(newPluginNewCommand(), newPluginCheckCommand())
 	return cmd
 }
 

@@ -1,0 +1,86 @@
+package plugintest
+
+import (
+	"context"
+	"fmt"
+	"net"
+	"net/http"
+	"os"
+	"strings"
+	"testing"
+
+	"github.com/modelcontextprotocol/go-sdk/mcp"
+
+	"github.com/plughost/plughost/shared"
+	"github.com/plughost/plughost/shared/mcpplugin"
+)
+
+type settings struct {
+	Greeting string `json:"greeting"`
+}
+
+// The test binary is its own plugin.
+func TestMain(m *testing.M) {
+	if !shared.Hosted() {
+		os.Exit(m.Run())
+	}
+	s := settings{Greeting: "Hello"}
+	server := mcp.NewServer(&mcp.Implementation{Name: "greeter"}, nil)
+	mcp.AddTool(server, &mcp.Tool{Name: "greet"}, s.greet)
+	mcpplugin.Serve(server, mcpplugin.WithConfig(&s))
+}
+
+func (s *settings) greet(_ context.Context, _ *mcp.CallToolRequest, in struct{}) (*mcp.CallToolResult, any, error) {
+	return &mcp.CallToolResult{Content: []mcp.Content{&mcp.TextContent{Text: s.Greeting + " " + os.Getenv("WHOM")}}}, nil, nil
+}
+
+func TestAPluginIsHostedAndGone(t *testing.T) {
+	self, err := os.Executable()
+	if err != nil {
+		t.Fatal(err)
+	}
+	port := freePort(t)
+	plugin := Start(t, self, WithConfig(settings{Greeting: "Hi"}), WithEnv("WHOM=you"), WithPort(port))
+	if plugin.Describe().GetName() == "" {
+		t.Error("it has no name")
+	}
+	result, err := plugin.MCP().CallTool(t.Context(), &mcp.CallToolParams{Name: "greet"})
+	if err != nil || result.Content[0].(*mcp.TextContent).Text != "Hi you" {
+		t.Errorf("it says %+v, %v", result, err)
+	}
+	response, err := http.Get(fmt.Sprintf("http://127.0.0.1:%d/mcp", port))
+	if err != nil {
+		t.Fatal(err)
+	}
+	_ = response.Body.Close()
+	dir := plugin.dir
+	plugin.Stop()
+	if !plugin.process.Exited() {
+		t.Error("it is still there")
+	}
+	plugin.cleanUp()
+	if _, err := os.Stat(dir); err == nil {
+		t.Error("its directory is still there")
+	}
+}
+
+func TestAFaultyConfigurationIsAFailedStart(t *testing.T) {
+	self, err := os.Executable()
+	if err != nil {
+		t.Fatal(err)
+	}
+	p := newPlugin(t)
+	if err := p.start(self, options{config: map[string]int{"greeting": 5}}); err == nil || !strings.Contains(err.Error(), "greeting") {
+		t.Errorf("error %v", err)
+	}
+}
+
+func freePort(t *testing.T) int {
+	t.Helper()
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer listener.Close()
+	return listener.Addr().(*net.TCPAddr).Port
+}
