@@ -4,6 +4,7 @@ import (
 	"bufio"
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"net"
@@ -731,7 +732,8 @@ func TestOfferedToolsChangeForOpenSessions(t *testing.T) {
 	<-changed
 	expect(t, "then", toolNames(t, session), []string{"one"})
 	_, err := call(t.Context(), session, "two")
-	if wire, ok := err.(interface{ Unwrap() error }); !ok || wire.Unwrap().(*jsonrpc.Error).Code != jsonrpc.CodeInvalidParams {
+	var refused *jsonrpc.Error
+	if !errors.As(err, &refused) || refused.Code != jsonrpc.CodeInvalidParams {
 		t.Errorf("error %v", err)
 	}
 }

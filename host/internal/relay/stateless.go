@@ -149,14 +149,14 @@ func (r *Relay) lane(caller string) (*lane, error) {
 // begin gives the lane to a call. It is free again with the answer.
 func (n *lane) begin(c *call, m *wire.Message) error {
 	listens := string(m.Method) == "subscriptions/listen"
-	c.settle = func(*wire.Message) { n.settled(c, listens) }
+	c.settle = func(*wire.Message) { n.settled(listens) }
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	n.current, n.listens = c, listens
 	return n.link.begin(c)
 }
 
-func (n *lane) settled(c *call, listens bool) {
+func (n *lane) settled(listens bool) {
 	n.mu.Lock()
 	n.current = nil
 	n.mu.Unlock()
