@@ -36,7 +36,7 @@ help: ## List what there is to make
 	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-7s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
 .PHONY: build
-build: ## Build the host, the bridge and the example plugins into bin/
+build: ## Build the host, the bridges and the example plugins into bin/
 	go build -o bin/plughost$(EXE) ./host
 	go build -o bin/ ./plugins/...
 

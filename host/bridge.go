@@ -19,11 +19,19 @@ func executable(service config.Service) (string, error) {
 	if !isBridged(service) {
 		return service.Path, nil
 	}
-	return bridgePath()
+	return bridgePath(bridgeName(service))
 }
 
-// bridgePath is where the bridge lies: beside the host's own executable.
-func bridgePath() (string, error) {
+// bridgeName is which bridge a service runs under.
+func bridgeName(service config.Service) string {
+	if service.Kind == config.KindAgent {
+		return bridge.AgentName
+	}
+	return bridge.Name
+}
+
+// bridgePath is where a bridge lies: beside the host's own executable.
+func bridgePath(name string) (string, error) {
 	self, err := os.Executable()
 	if err == nil {
 		self, err = filepath.EvalSymlinks(self)
@@ -31,7 +39,6 @@ func bridgePath() (string, error) {
 	if err != nil {
 		return "", fmt.Errorf("cannot tell where the bridge is, beside the host's executable: %w", err)
 	}
-	name := bridge.Name
 	if runtime.GOOS == "windows" {
 		name += ".exe"
 	}
@@ -53,7 +60,7 @@ func program(service config.Service, spec *launch.Spec) error {
 		return nil
 	}
 	// The name is for people who list processes; the rest may be secret.
-	spec.Args = []string{bridge.Name, service.Name}
+	spec.Args = []string{bridgeName(service), service.Name}
 	target := bridge.Target{
 		Args:     service.Exec,
 		Isolated: service.Sessions == config.SessionsIsolated,

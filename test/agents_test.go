@@ -56,8 +56,9 @@ func (m *aModel) answer(w http.ResponseWriter, r *http.Request) {
 	fmt.Fprintf(w, "data: {\"choices\":[{\"index\":0,\"delta\":{\"content\":%q},\"finish_reason\":\"stop\"}]}\n\ndata: [DONE]\n\n", "You said: "+question)
 }
 
-// host are the options of a host with an agent that asks the model.
-func (m *aModel) host(t *testing.T, more string) hostOptions {
+// host are the options of a host with an agent that asks the model, more in its
+// block, and other services, in which GATEWAY is the address of the gateway.
+func (m *aModel) host(t *testing.T, more, others string) hostOptions {
 	t.Helper()
 	gateway := fmt.Sprintf("127.0.0.1:%d", freePorts(t, 1)[0])
 	return hostOptions{
@@ -81,7 +82,8 @@ service "agent" "thinker" {
 service "agent" "assistant" {
   command = [%q]
 }
-`, gateway, filepath.Join(binaries, "agent-example"), m.URL, more, filepath.Join(binaries, "agent-example"))),
+`, gateway, filepath.Join(binaries, "agent-example"), m.URL, more, filepath.Join(binaries, "agent-example"))+
+			strings.ReplaceAll(others, "GATEWAY", gateway)),
 	}
 }
 
@@ -127,7 +129,7 @@ func stateOfTask(ctx context.Context, client *a2aclient.Client, id a2a.TaskID) (
 func TestAsk(t *testing.T) {
 	t.Parallel()
 	m := startModel(t)
-	h := startHost(t, m.host(t, ""))
+	h := startHost(t, m.host(t, "", ""))
 	h.waitReady()
 	ask := func(args ...string) (string, string, int) {
 		return plughost(t, append([]string{"ask", "--state-dir", h.stateDir}, args...)...)
@@ -205,7 +207,7 @@ func TestAsk(t *testing.T) {
 func TestTaskOfAnAgentThatIsKilledHasFailed(t *testing.T) {
 	t.Parallel()
 	m := startModel(t)
-	h := startHost(t, m.host(t, ""))
+	h := startHost(t, m.host(t, "", ""))
 	h.waitReady()
 	client := h.agent(t, "thinker")
 	id := m.begin(t, client)
@@ -223,7 +225,7 @@ func TestTaskOfAnAgentThatIsKilledHasFailed(t *testing.T) {
 func TestKeptAgentGoesOnWithItsTasks(t *testing.T) {
 	t.Parallel()
 	m := startModel(t)
-	opts := m.host(t, keepBody)
+	opts := m.host(t, keepBody, "")
 	h := startHost(t, opts)
 	h.waitReady()
 	goesOn := m.begin(t, h.agent(t, "thinker"))
@@ -247,5 +249,32 @@ func TestKeptAgentGoesOnWithItsTasks(t *testing.T) {
 			state, _ := stateOfTask(t.Context(), client, id)
 			return state == a2a.TaskStateCompleted
 		})
+	}
+}
+
+func TestRemoteAgent(t *testing.T) {
+	t.Parallel()
+	m := startModel(t)
+	h := startHost(t, m.host(t, "", `
+service "agent" "far" {
+  url        = "http://GATEWAY/a2a/thinker"
+  headers    = { X-Key = "canary" }
+  depends_on = [service.agent.thinker]
+}
+`))
+	h.waitReady()
+	stdout, stderr, code := plughost(t, "ask", "--state-dir", h.stateDir, "far", "hello")
+	if code != 0 || stdout != "You said: hello\n" {
+		t.Errorf("status %d, wrote %q and %q", code, stdout, stderr)
+	}
+	far := h.agent(t, "far")
+	id := m.begin(t, far)
+	killPID(t, h.status()["thinker"].PID)
+	eventually(t, "the task has failed", func() bool {
+		state, _ := stateOfTask(t.Context(), far, id)
+		return state == a2a.TaskStateFailed
+	})
+	if secret := filesWith(t, h.stateDir, "canary"); len(secret) > 0 {
+		t.Errorf("a header is in %v", secret)
 	}
 }

@@ -113,7 +113,7 @@ func runTests(m *testing.M) int {
 // build builds every binary that the tests run.
 func build(dir string) error {
 	args := []string{"build", "-ldflags=-w", "-o", dir + "/"}
-	packages := []string{"../host", "../plugins/mcp-example", "../plugins/agent-example", "../plugins/mcp-bridge", "./faultplugin"}
+	packages := []string{"../host", "../plugins/mcp-example", "../plugins/agent-example", "../plugins/mcp-bridge", "../plugins/agent-bridge", "./faultplugin"}
 	if raceEnabled {
 		// Grandchildren only live and die, and they are many.
 		grandchild := exec.Command("go", append(args, "./faultplugin")...)

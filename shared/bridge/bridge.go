@@ -1,5 +1,5 @@
-// Package bridge is what the host tells the bridge, the plugin that hosts MCP
-// servers which are no plugins.
+// Package bridge is what the host tells the bridges, the plugins that host MCP
+// servers which are no plugins, and remote agents.
 package bridge
 
 import (
@@ -11,15 +11,21 @@ import (
 	"github.com/plughost/plughost/shared"
 )
 
-// Name is the name of the bridge's executable, which lies beside the host's.
-const Name = "mcp-bridge"
+// The names of the bridges' executables, which lie beside the host's.
+const (
+	// Name is that of the one for MCP servers.
+	Name = "mcp-bridge"
+	// AgentName is that of the one for agents.
+	AgentName = "agent-bridge"
+)
 
 // File is the name of the file in the instance's directory by which the host
 // says what is to be served. It has mode 0600, and it is no argument and no
 // variable, since other users can see those: the headers may be secret.
 const File = "bridge.json"
 
-// Target is the MCP server that is served: either a command or a URL.
+// Target is the MCP server that is served, either a command or a URL, or the
+// agent, which is a URL.
 type Target struct {
 	// Path is the program, absolute, and Args its arguments with the name that
 	// it is called by first. It speaks MCP on standard input and output.
@@ -29,7 +35,7 @@ type Target struct {
 	// the same one.
 	Isolated bool `json:"isolated,omitempty"`
 
-	// URL is of a server that speaks Streamable HTTP.
+	// URL is of a server that speaks Streamable HTTP, or of an agent.
 	URL string `json:"url,omitempty"`
 	// Headers go with every request to URL.
 	Headers map[string]string `json:"headers,omitempty"`

@@ -42,8 +42,8 @@ func (d *decoder) program(s *serviceDecl, block *hcl.Block, content *hcl.BodyCon
 			"A service has one of %s, and %s is here already, at %s.", listed(programs, "and"), given[0], attrs[given[0]].NameRange)
 	}
 	name := given[0]
-	if name != "command" && s.kindKnown && s.Kind != KindMCP {
-		d.diags.errorf(attrs[name].NameRange, "Not for an agent", `%s: only a service of kind "mcp" can be a server that is no plugin. An agent needs "command".`, name)
+	if name == "exec" && s.kindKnown && s.Kind != KindMCP {
+		d.diags.errorf(attrs[name].NameRange, "Not for an agent", `exec: only a service of kind "mcp" can be a server that is no plugin. An agent needs "command", or "url" if it is a remote one.`)
 	}
 	sessions := d.oneOf(attrs, "sessions", SessionsShared, SessionsShared, SessionsIsolated)
 	switch name {
@@ -75,7 +75,7 @@ func (d *decoder) noProgram(s *serviceDecl, block *hcl.Block, content *hcl.BodyC
 
 func (d *decoder) insteadOfCommand(s *serviceDecl) string {
 	if s.Kind != KindMCP {
-		return ""
+		return ` A remote agent has "url" in its place.`
 	}
 	return ` An MCP server that is no plugin has "exec" or "url" in its place.`
 }
@@ -157,7 +157,7 @@ func (d *decoder) remote(s *serviceDecl, given val[string], attrs hcl.Attributes
 	u, err := url.Parse(given.V)
 	switch {
 	case err != nil || u.Host == "" || u.Scheme != "http" && u.Scheme != "https":
-		d.diags.errorf(given.Range, "Not a URL", `url: the address of an MCP server is wanted, such as "https://example.com/mcp".`)
+		d.diags.errorf(given.Range, "Not a URL", `url: the address of a server is wanted, such as "https://example.com/mcp".`)
 	case u.User != nil:
 		d.diags.errorf(given.Range, "Secret in a URL", "url: a user or password in it would be shown to everybody. Write it as a header, in headers.")
 	case u.Fragment != "":

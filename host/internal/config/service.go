@@ -53,7 +53,7 @@ var serviceSchema = Block{
 		},
 		{
 			Name: "url", Type: TypeString, DefaultDoc: "none", Example: `"https://example.com/mcp"`,
-			Doc: "in the place of `command`: a remote MCP server that speaks Streamable HTTP; see [below](#remote-servers)",
+			Doc: "in the place of `command`: a remote MCP server that speaks Streamable HTTP, see [below](#remote-servers), or a remote agent, see [agents.md](agents.md#remote-agents)",
 		},
 		{
 			Name: "headers", Type: TypeMap, DefaultDoc: "none", Example: `{ Authorization = "Bearer ${env("TOKEN")}" }`,

@@ -1,0 +1,66 @@
+package main
+
+import (
+	"fmt"
+	"net/http"
+	"net/url"
+
+	"github.com/a2aproject/a2a-go/v2/a2a"
+	"github.com/a2aproject/a2a-go/v2/a2aclient"
+	"github.com/a2aproject/a2a-go/v2/a2acompat/a2av0"
+)
+
+// transports are the ways to speak with an agent, the best first. A version
+// counts by how it begins.
+var transports = []struct {
+	binding a2a.TransportProtocol
+	version string
+	dial    func(address string, client *http.Client) (a2aclient.Transport, error)
+}{
+	{a2a.TransportProtocolJSONRPC, "1", func(address string, client *http.Client) (a2aclient.Transport, error) {
+		return a2aclient.NewJSONRPCTransport(address, client), nil
+	}},
+	{a2a.TransportProtocolHTTPJSON, "1", func(address string, client *http.Client) (a2aclient.Transport, error) {
+		u, err := url.Parse(address)
+		if err != nil {
+			return nil, err
+		}
+		return a2aclient.NewRESTTransport(u, client), nil
+	}},
+	{a2a.TransportProtocolJSONRPC, "0.3", func(address string, client *http.Client) (a2aclient.Transport, error) {
+		return a2av0.NewJSONRPCTransport(a2av0.JSONRPCTransportConfig{URL: address, Client: client}), nil
+	}},
+	{a2a.TransportProtocolHTTPJSON, "0.3", func(address string, client *http.Client) (a2aclient.Transport, error) {
+		return a2av0.NewRESTTransport(a2av0.RESTTransportConfig{URL: address, Client: client})
+	}},
+}
+
+// newClient makes a client of one server, which sends it the headers.
+func newClient(server *url.URL, headers map[string]string) *http.Client {
+	return &http.Client{
+		Transport: &oneServer{server: server, headers: headers, next: http.DefaultTransport.(*http.Transport).Clone()},
+	}
+}
+
+// oneServer sends requests to one server alone, wherever a redirect leads.
+type oneServer struct {
+	server  *url.URL
+	headers map[string]string
+	next    *http.Transport
+}
+
+func (o *oneServer) RoundTrip(request *http.Request) (*http.Response, error) {
+	if !sameServer(request.URL, o.server) {
+		return nil, fmt.Errorf("it leads to %s, which is another server", request.URL.Host)
+	}
+	request = request.Clone(request.Context())
+	for name, value := range o.headers {
+		request.Header.Set(name, value)
+	}
+	return o.next.RoundTrip(request)
+}
+
+// CloseIdleConnections is called by the method of http.Client.
+func (o *oneServer) CloseIdleConnections() { o.next.CloseIdleConnections() }
+
+func sameServer(a, b *url.URL) bool { return a.Scheme == b.Scheme && a.Host == b.Host }
