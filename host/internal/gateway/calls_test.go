@@ -140,34 +140,50 @@ func (h headers) RoundTrip(r *http.Request) (*http.Response, error) {
 func TestPluginLearnsOfTheRequestAndItsTrace(t *testing.T) {
 	f := newFront(t, mcpConfig("a"))
 	server := newServer()
-	got := make(chan mcp.Meta, 1)
+	type learnt struct {
+		meta   mcp.Meta
+		header http.Header
+	}
+	got := make(chan learnt, 1)
 	addTool(server, "meta", func(_ context.Context, r *mcp.CallToolRequest) (*mcp.CallToolResult, error) {
-		got <- r.Params.Meta
+		got <- learnt{r.Params.Meta, r.Extra.Header}
 		return text(""), nil
 	})
 	f.ready("a", newPlugin(t, server))
 	const parent = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01"
-	for _, version := range versions {
-		client := mcp.NewClient(&mcp.Implementation{Name: "client"}, nil)
-		session, err := client.Connect(t.Context(), &mcp.StreamableClientTransport{
-			Endpoint:   f.url + "/mcp",
-			HTTPClient: &http.Client{Transport: headers{"X-Request-Id": "r-1", "Traceparent": parent, "Tracestate": "a=b", "Authorization": "Bearer canary"}},
-		}, &mcp.ClientSessionOptions{ProtocolVersion: version})
-		if err != nil {
-			t.Fatal(err)
-		}
-		for _, given := range []mcp.Meta{nil, {"tracestate": "c=d"}} {
-			if _, err := session.CallTool(t.Context(), &mcp.CallToolParams{Name: "a__meta", Meta: given}); err != nil {
+	for _, endpoint := range []struct{ path, tool string }{{"/mcp", "a__meta"}, {"/mcp/a", "meta"}} {
+		for _, version := range versions {
+			client := mcp.NewClient(&mcp.Implementation{Name: "client"}, nil)
+			session, err := client.Connect(t.Context(), &mcp.StreamableClientTransport{
+				Endpoint:   f.url + endpoint.path,
+				HTTPClient: &http.Client{Transport: headers{"X-Request-Id": "r-1", "Traceparent": parent, "Tracestate": "a=\"b\"", "Authorization": "Bearer canary"}},
+			}, &mcp.ClientSessionOptions{ProtocolVersion: version})
+			if err != nil {
 				t.Fatal(err)
 			}
-			meta, state := <-got, "a=b"
-			if given != nil {
-				state = "c=d"
+			for _, given := range []mcp.Meta{nil, {"tracestate": "c=d"}, {"traceparent": "00-1"}} {
+				if _, err := session.CallTool(t.Context(), &mcp.CallToolParams{Name: endpoint.tool, Meta: given}); err != nil {
+					t.Fatal(err)
+				}
+				learnt := <-got
+				wantParent, wantState := any(parent), any("a=\"b\"")
+				if said, ok := given["tracestate"]; ok {
+					wantState = said
+				}
+				if said, ok := given["traceparent"]; ok {
+					wantParent, wantState = said, learnt.meta["tracestate"]
+				}
+				if learnt.meta["traceparent"] != wantParent || learnt.meta["tracestate"] != wantState {
+					t.Errorf("%s %s: the plugin learns of the trace %v", endpoint.path, version, learnt.meta)
+				}
+				if id := learnt.header.Get("X-Request-Id"); id != "r-1" && learnt.meta[MetaRequestID] != "r-1" {
+					t.Errorf("%s %s: the plugin learns of the request %q, %v", endpoint.path, version, id, learnt.meta)
+				}
+				if len(learnt.header["Authorization"]) > 0 {
+					t.Error("the plugin gets the caller's token")
+				}
 			}
-			if meta[MetaRequestID] != "r-1" || meta["traceparent"] != parent || meta["tracestate"] != state || len(meta) != 3 {
-				t.Errorf("%s: the plugin learns %v", version, meta)
-			}
+			_ = session.Close()
 		}
-		_ = session.Close()
 	}
 }

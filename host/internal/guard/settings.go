@@ -129,12 +129,15 @@ func (s *settings) authenticate(authorization []string, exposed bool) (caller.Ca
 func (s *settings) service(path string) config.Ref {
 	first, rest, _ := strings.Cut(strings.TrimPrefix(path, "/"), "/")
 	name, _, _ := strings.Cut(rest, "/")
-	kind, ok := map[string]config.Kind{"mcp": config.KindMCP, "a2a": config.KindAgent}[first]
-	if !ok {
-		return config.Ref{}
+	var ref config.Ref
+	switch first {
+	case "mcp":
+		ref = config.Ref{Kind: config.KindMCP, Name: name}
+	case "a2a":
+		ref = config.Ref{Kind: config.KindAgent, Name: name}
 	}
-	if ref := (config.Ref{Kind: kind, Name: name}); s.services[ref] {
-		return ref
+	if !s.services[ref] {
+		ref.Name = ""
 	}
-	return config.Ref{Kind: kind}
+	return ref
 }

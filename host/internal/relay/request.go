@@ -58,7 +58,7 @@ func (r *Relay) readMessage(w http.ResponseWriter, req *http.Request) (m wire.Me
 		writeError(w, http.StatusBadRequest, nil, wrong.Code, wrong.Error())
 		return m, false
 	}
-	return m, true
+	return traced(m, req.Header), true
 }
 
 // readBody reads all, at once if its length is known.
