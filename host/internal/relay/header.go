@@ -1,19 +1,15 @@
 package relay
 
 import (
-	"bytes"
-	"encoding/base64"
-	"encoding/json"
 	"fmt"
-	"maps"
 	"math"
 	"net/http"
-	"slices"
 	"strconv"
 	"strings"
 
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 
+	"github.com/plughost/plughost/shared/mcphttp"
 	"github.com/plughost/plughost/shared/wire"
 )
 
@@ -26,56 +22,18 @@ const metaVersion = mcp.MetaKeyProtocolVersion
 // codeHeaderMismatch is of headers that do not say what the message does.
 const codeHeaderMismatch = mcp.CodeHeaderMismatch
 
-// headerParam is before the names of headers that repeat arguments.
-const headerParam = "Mcp-Param-"
-
-// paramHeader says that an argument of a tool is also in a header.
-type paramHeader struct {
-	path []string // to the argument
-	name string   // of the header
-}
-
 // Tools tells the relay of the tools that the plugin has, for what their
 // schemas say of headers.
 func (r *Relay) Tools(tools []*mcp.Tool) {
-	headers := make(map[string][]paramHeader)
+	headers := make(map[string][]mcphttp.ParamHeader)
 	for _, tool := range tools {
-		if found := paramHeaders(tool.InputSchema); len(found) > 0 {
+		if found := mcphttp.ParamHeaders(tool.InputSchema); len(found) > 0 {
 			headers[tool.Name] = found
 		}
 	}
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.headers = headers
-}
-
-// paramHeaders finds what a tool's schema wants to have in headers.
-func paramHeaders(schema any) []paramHeader {
-	encoded, err := json.Marshal(schema)
-	if err != nil || !bytes.Contains(encoded, []byte(`"x-mcp-header"`)) {
-		return nil
-	}
-	var root property
-	if json.Unmarshal(encoded, &root) != nil {
-		return nil
-	}
-	return root.headers(nil)
-}
-
-// property is what of a schema concerns headers.
-type property struct {
-	Header     any                 `json:"x-mcp-header"`
-	Properties map[string]property `json:"properties"`
-}
-
-func (p property) headers(path []string) (found []paramHeader) {
-	if name, ok := p.Header.(string); ok && name != "" && len(path) > 0 {
-		found = append(found, paramHeader{path, headerParam + name})
-	}
-	for _, name := range slices.Sorted(maps.Keys(p.Properties)) {
-		found = append(found, p.Properties[name].headers(append(slices.Clip(path), name))...)
-	}
-	return found
 }
 
 // mismatch is what a message and its headers contradict each other in.
@@ -111,7 +69,7 @@ func (r *Relay) checkHeaders(header http.Header, m *wire.Message) error {
 	params := r.headers[name]
 	r.mu.Unlock()
 	for _, param := range params {
-		if err := param.check(header, m); err != nil {
+		if err := checkParam(param, header, m); err != nil {
 			return err
 		}
 	}
@@ -149,7 +107,7 @@ func checkName(header http.Header, m *wire.Message) (string, error) {
 		return "", err
 	}
 	name, ok := wire.Text(m.Bytes(at))
-	got, decodable := decodeHeader(header.Get(headerName))
+	got, decodable := mcphttp.DecodeHeader(header.Get(headerName))
 	switch {
 	case header.Get(headerName) == "":
 		return "", mismatchf("%s is missing", headerName)
@@ -159,27 +117,27 @@ func checkName(header http.Header, m *wire.Message) (string, error) {
 	return got, nil
 }
 
-func (p *paramHeader) check(header http.Header, m *wire.Message) error {
-	at, err := m.Param(append([]string{"arguments"}, p.path...)...)
+func checkParam(p mcphttp.ParamHeader, header http.Header, m *wire.Message) error {
+	at, err := m.Param(append([]string{"arguments"}, p.Path...)...)
 	if err != nil {
 		return err
 	}
-	value, got := m.Bytes(at), header.Get(p.name)
-	argument := strings.Join(p.path, ".")
+	value, got := m.Bytes(at), header.Get(p.Name)
+	argument := strings.Join(p.Path, ".")
 	if !at.Found() || string(value) == "null" {
 		if got != "" {
-			return mismatchf("%s is there, and the argument %s is not", p.name, argument)
+			return mismatchf("%s is there, and the argument %s is not", p.Name, argument)
 		}
 		return nil
 	}
-	text, ok := decodeHeader(got)
+	text, ok := mcphttp.DecodeHeader(got)
 	switch {
 	case got == "":
-		return mismatchf("%s is missing, and the argument %s is there", p.name, argument)
+		return mismatchf("%s is missing, and the argument %s is there", p.Name, argument)
 	case !ok:
-		return mismatchf("%s is not well encoded", p.name)
+		return mismatchf("%s is not well encoded", p.Name)
 	case !says(text, value):
-		return mismatchf("%s is %q, and not the argument %s", p.name, got, argument)
+		return mismatchf("%s is %q, and not the argument %s", p.Name, got, argument)
 	}
 	return nil
 }
@@ -198,19 +156,4 @@ func says(header string, value []byte) bool {
 		b, errB := strconv.ParseFloat(string(value), 64)
 		return errA == nil && errB == nil && a == b && a == math.Trunc(a) && math.Abs(a) < 1<<53
 	}
-}
-
-// decodeHeader returns the text that a header stands for: what no header can
-// hold is encoded.
-func decodeHeader(value string) (string, bool) {
-	const before, after = "=?base64?", "?="
-	encoded, ok := strings.CutPrefix(value, before)
-	if !ok {
-		return value, true
-	}
-	if encoded, ok = strings.CutSuffix(encoded, after); !ok {
-		return value, true
-	}
-	text, err := base64.StdEncoding.DecodeString(encoded)
-	return string(text), err == nil
 }

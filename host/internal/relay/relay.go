@@ -57,6 +57,7 @@ import (
 
 	"github.com/plughost/plughost/host/internal/caller"
 	"github.com/plughost/plughost/host/internal/config"
+	"github.com/plughost/plughost/shared/mcphttp"
 	plughostv1 "github.com/plughost/plughost/shared/proto/plughost/v1"
 )
 
@@ -108,7 +109,7 @@ type Relay struct {
 	backend  *backend // the instance that can be called, or nil
 	why      string   // why there is none
 	tools    config.Tools
-	headers  map[string][]paramHeader // by tool
+	headers  map[string][]mcphttp.ParamHeader // by tool
 	sessions map[string]*session
 	lanes    lanes
 }

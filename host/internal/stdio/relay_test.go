@@ -370,6 +370,42 @@ func TestBytesStayAsTheyAre(t *testing.T) {
 	}
 }
 
+// What a tool wants to have in headers is put there for a client that cannot.
+func TestArgumentsAreRepeatedInHeaders(t *testing.T) {
+	h := newHost(t, func() *mcp.Server {
+		server := mcp.NewServer(&mcp.Implementation{Name: "server"}, nil)
+		server.AddTool(&mcp.Tool{Name: "of", InputSchema: map[string]any{
+			"type": "object", "properties": map[string]any{
+				"city":  map[string]any{"type": "string", "x-mcp-header": "City"},
+				"count": map[string]any{"type": "integer", "x-mcp-header": "Count"},
+			},
+		}}, func(_ context.Context, r *mcp.CallToolRequest) (*mcp.CallToolResult, error) {
+			return text(r.Extra.Header.Get("Mcp-Param-City") + " " + r.Extra.Header.Get("Mcp-Param-Count")), nil
+		})
+		return server
+	})
+	session := h.relay().connect(t, modern, nil)
+	if _, err := session.ListTools(t.Context(), nil); err != nil {
+		t.Fatal(err)
+	}
+	for _, test := range []struct {
+		arguments map[string]any
+		want      string
+	}{
+		{map[string]any{"city": "Rome", "count": 3}, "Rome 3"},
+		{map[string]any{"city": "Zürich", "count": nil}, "=?base64?WsO8cmljaA==?= "},
+		{map[string]any{}, " "},
+	} {
+		result, err := session.CallTool(t.Context(), &mcp.CallToolParams{Name: "of", Arguments: test.arguments})
+		if err != nil {
+			t.Fatalf("%v: %v", test.arguments, err)
+		}
+		if got := result.Content[0].(*mcp.TextContent).Text; got != test.want {
+			t.Errorf("%v: the headers are %q, want %q", test.arguments, got, test.want)
+		}
+	}
+}
+
 func TestJunkIsAnsweredAndNothingIsLostByIt(t *testing.T) {
 	h := newHost(t, func() *mcp.Server { return mcp.NewServer(&mcp.Implementation{Name: "server"}, nil) })
 	c := h.raw()

@@ -10,7 +10,6 @@ import (
 	"mime"
 	"net"
 	"net/http"
-	"strings"
 	"sync"
 	"time"
 
@@ -42,6 +41,7 @@ const (
 // sessions it is nothing: each request says all of it.
 type session struct {
 	*Relay
+	toolHeaders
 	life context.Context // the Relay's
 
 	opening sync.Mutex // held while one is opened again
@@ -204,6 +204,7 @@ func (s *session) once(ctx context.Context, message wire.Message, id, revision s
 	answered := message.Kind != wire.Request
 	err = receive(response, func(data []byte) {
 		answered = answered || answers(data, message)
+		s.learn(data)
 		deliver(data)
 	})
 	var refused *refusedError
@@ -246,7 +247,7 @@ func (s *session) post(ctx context.Context, message wire.Message, id, revision s
 	request.Header.Set("Accept", "application/json, text/event-stream")
 	setSession(request, id, revision)
 	if id == "" {
-		setStateless(request, message)
+		s.repeat(request.Header, message)
 	}
 	response, err := s.HTTP.Do(request)
 	var op *net.OpError
@@ -268,26 +269,6 @@ func setSession(request *http.Request, id, revision string) {
 	}
 	if revision != "" {
 		request.Header.Set(headerRevision, revision)
-	}
-}
-
-// setStateless repeats in headers what the revisions without sessions want
-// there.
-func setStateless(request *http.Request, message wire.Message) {
-	revision, err := message.Param("_meta", "io.modelcontextprotocol/protocolVersion")
-	text, ok := wire.Text(message.Bytes(revision))
-	if err != nil || !ok {
-		return
-	}
-	request.Header.Set(headerRevision, string(text))
-	request.Header.Set("Mcp-Method", string(message.Method))
-	named := "name"
-	if strings.HasPrefix(string(message.Method), "resources/") {
-		named = "uri"
-	}
-	name, err := message.Param(named)
-	if text, ok := wire.Text(message.Bytes(name)); err == nil && ok {
-		request.Header.Set("Mcp-Name", string(text))
 	}
 }
 
