@@ -250,7 +250,7 @@ func (h *host) run(ctx, stop, hurry context.Context) (err error) {
 	if err != nil {
 		return err
 	}
-	socket, err := control.Listen(h.inst.ControlSocket())
+	socket, err := h.openControl()
 	if err != nil {
 		return errors.Join(err, listener.Close())
 	}
@@ -287,6 +287,18 @@ func (h *host) run(ctx, stop, hurry context.Context) (err error) {
 	endLoop()
 	running.Wait()
 	return err
+}
+
+// openControl opens the control socket for all who may use it.
+func (h *host) openControl() (net.Listener, error) {
+	group := control.Nobody
+	if allowed := h.conf.Host.Control; allowed.Group != "" {
+		group = allowed.GID
+	}
+	if err := h.inst.Admit(group); err != nil {
+		return nil, err
+	}
+	return control.Listen(h.inst.ControlSocket(), group)
 }
 
 // serve runs a server. One that fails by itself is told of; the services go on.

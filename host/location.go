@@ -3,6 +3,7 @@ package main
 import (
 	"errors"
 	"fmt"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"runtime"
@@ -57,6 +58,9 @@ func (l *location) installation() (installation.Paths, error) {
 	var missing *installation.NotFoundError
 	if errors.As(err, &missing) {
 		return paths, fmt.Errorf("%w: start one with 'plughost run --config FILE', or name another directory with --state-dir", err)
+	}
+	if errors.Is(err, fs.ErrPermission) {
+		return paths, fmt.Errorf("%w: it is another user's, who can let others in by host { control { group } } of the configuration", err)
 	}
 	return paths, err
 }

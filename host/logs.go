@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"slices"
@@ -57,12 +58,16 @@ It begins with the last 10 lines unless --tail or --since says otherwise.`,
 			}
 			show := &logPrinter{out: bufio.NewWriter(cmd.OutOrStdout()), asJSON: asJSON, color: colored(cmd.OutOrStdout())}
 			if follow {
-				err := followLogs(cmd.Context(), newClient(paths), args, query, show)
+				err := hostLogs(cmd.Context(), newClient(paths), args, query, true, show)
 				if !errors.Is(err, control.ErrNoHost) {
 					return err
 				}
 			}
 			refs, err := readLogs(paths.Logs(), args, query, show)
+			if errors.Is(err, fs.ErrPermission) {
+				// Whoever the host lets in may read them, but not their files.
+				return at.explain(hostLogs(cmd.Context(), newClient(paths), args, query, false, show))
+			}
 			if err != nil {
 				return err
 			}
@@ -116,8 +121,9 @@ func readLogs(dir string, names []string, query logs.Query, show *logPrinter) ([
 	return whose, show.out.Flush()
 }
 
-// followLogs prints logs as the running host knows them, until it ends.
-func followLogs(ctx context.Context, client *control.Client, names []string, query logs.Query, show *logPrinter) error {
+// hostLogs prints logs as the running host knows them, and until it ends if
+// follow is set.
+func hostLogs(ctx context.Context, client *control.Client, names []string, query logs.Query, follow bool, show *logPrinter) error {
 	refs, err := known(ctx, client)
 	if err != nil {
 		return err
@@ -128,15 +134,14 @@ func followLogs(ctx context.Context, client *control.Client, names []string, que
 		}
 	}
 	show.services(refs)
-	err = client.Logs(ctx, refs, query, true, func(entry logs.Entry) error {
+	err = client.Logs(ctx, refs, query, follow, func(entry logs.Entry) error {
 		// Whoever looks on wants to see a line when it comes.
 		return errors.Join(show.print(entry), show.out.Flush())
 	})
-	if err != nil {
-		return err
+	if err == nil && follow {
+		fmt.Fprintln(os.Stderr, "plughost: the host has ended")
 	}
-	fmt.Fprintln(os.Stderr, "plughost: the host has ended")
-	return nil
+	return err
 }
 
 // findAll finds the services that a person names, each once.

@@ -49,7 +49,7 @@ func Lookup(name, group string) (*Account, error) {
 		return nil, err
 	}
 	if group != "" {
-		if a.GID, err = lookupGroup(group); err != nil {
+		if a.GID, err = LookupGroup(group); err != nil {
 			return nil, err
 		}
 		return a, nil
@@ -96,7 +96,9 @@ func lookupUser(name string) (a *Account, has bool, err error) {
 	return a, true, nil
 }
 
-func lookupGroup(name string) (uint32, error) {
+// LookupGroup finds the number of a group by its name, or checks one. Errors are a
+// *NotFoundError, or what the system says.
+func LookupGroup(name string) (uint32, error) {
 	found, err := user.LookupGroup(name)
 	if err == nil {
 		name = found.Gid

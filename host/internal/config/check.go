@@ -51,6 +51,7 @@ func (c *declarations) config() *Config {
 		LogLevel:        c.host.logLevel.V,
 		StartLimit:      c.host.startLimit.V,
 		Logs:            c.host.logs,
+		Control:         c.host.control,
 		Gateway:         c.host.gateway.Gateway,
 	}}
 	for _, s := range c.services {

@@ -122,6 +122,7 @@ var hostAttributes = []attribute[Host]{
 	value("logs.max_size", replaces, func(h Host) any { return h.Logs.MaxSize }),
 	value("logs.max_files", replaces, func(h Host) any { return h.Logs.MaxFiles }),
 	value("start_limit", inPlace, func(h Host) any { return h.StartLimit }),
+	value("control.group", replaces, func(h Host) any { return h.Control }),
 	value("shutdown.timeout", inPlace, func(h Host) any { return h.ShutdownTimeout }),
 	{"gateway.hosts", inPlace, func(a, b Host) []string { return whether(!slices.Equal(set(a.Gateway.Hosts), set(b.Gateway.Hosts))) }},
 	{"gateway.origins", inPlace, func(a, b Host) []string {

@@ -75,12 +75,12 @@ func TestCompare(t *testing.T) {
 }
 
 func TestCompareHost(t *testing.T) {
-	before := Host{Listen: "a", StateDir: "b", LogLevel: "info", StartLimit: 1, ShutdownTimeout: 1}
+	before := Host{Listen: "a", StateDir: "b", LogLevel: "info", StartLimit: 1, ShutdownTimeout: 1, Control: Control{Group: "g"}}
 	if got := CompareHost(before, before); len(got.Restart)+len(got.InPlace) != 0 {
 		t.Errorf("of the same there is %v", got)
 	}
 	got := CompareHost(before, Host{})
-	if !slices.Equal(got.Restart, []string{"listen", "state_dir"}) || !slices.Equal(got.InPlace, []string{"log_level", "start_limit", "shutdown.timeout"}) {
+	if !slices.Equal(got.Restart, []string{"listen", "state_dir", "control.group"}) || !slices.Equal(got.InPlace, []string{"log_level", "start_limit", "shutdown.timeout"}) {
 		t.Errorf("of all that can change there is %v", got)
 	}
 }

@@ -60,6 +60,8 @@ type Host struct {
 	StartLimit int
 	// Logs bounds what the logs of the services take of the disk.
 	Logs Logs
+	// Control says who may steer the host.
+	Control Control
 	// Gateway says who may use the gateway, how, and how much of it.
 	Gateway Gateway
 }

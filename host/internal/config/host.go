@@ -35,7 +35,7 @@ var hostSchema = Block{
 			Doc: "how many services may be starting at once. The others wait for their turn",
 		},
 	},
-	Blocks: []Block{shutdownSchema, logsSchema, gatewaySchema},
+	Blocks: []Block{shutdownSchema, logsSchema, controlSchema, gatewaySchema},
 }
 
 var shutdownSchema = Block{
@@ -55,6 +55,7 @@ type hostDecl struct {
 	logLevel   val[string]
 	startLimit val[int]
 	logs       Logs
+	control    Control
 	gateway    gatewayDecl
 	header     hcl.Range
 }
@@ -76,6 +77,7 @@ func (d *decoder) host(block *hcl.Block) *hostDecl {
 	content, _ := d.content(block.Body, hostSchema)
 	h := defaultHost()
 	h.listen = d.str(content.Attributes, "listen", defaultListen)
+	h.control = d.control(d.single(content, "control"))
 	h.gateway = d.gateway(d.single(content, "gateway"))
 	if h.listen.Set {
 		h.listenPort, h.listen.Set = d.listenAddress(h.listen)

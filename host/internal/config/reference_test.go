@@ -198,7 +198,7 @@ func TestExamplesAreAccepted(t *testing.T) {
 	// These depend on the accounts of the system, on who runs the test, and on
 	// files that are not there.
 	system := []string{
-		"service.user", "service.group", "service.no_new_privs",
+		"service.user", "service.group", "service.no_new_privs", "host.control.group",
 		"host.gateway.tls.certificate", "host.gateway.tls.key", "host.gateway.token.file",
 	}
 	eachAttribute(func(path []Block, a Attribute) {

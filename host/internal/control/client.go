@@ -93,6 +93,8 @@ func (c *Client) open(ctx context.Context, method, path string, header http.Head
 			return nil, fmt.Errorf("cannot reach the host: %w", err)
 		case op.Op == "dial" && (errors.Is(op, fs.ErrNotExist) || errors.Is(op, connRefused)):
 			return nil, fmt.Errorf("%w (%w)", ErrNoHost, op.Err)
+		case op.Op == "dial" && errors.Is(op, fs.ErrPermission):
+			return nil, fmt.Errorf("cannot reach the host, which is another user's: %s: %w", whoMay, op)
 		default:
 			return nil, fmt.Errorf("cannot reach the host: %w", op)
 		}

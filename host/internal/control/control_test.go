@@ -92,7 +92,7 @@ func shortDir(t *testing.T) string {
 func serve(t *testing.T, s Services, prepare ...func(*Server)) (path string, server *Server) {
 	t.Helper()
 	path = filepath.Join(shortDir(t), "control.sock")
-	listener, err := Listen(path)
+	listener, err := Listen(path, Nobody)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -331,7 +331,7 @@ func TestListenTakesThePlaceOfWhatIsLeft(t *testing.T) {
 	path := filepath.Join(dir, "control.sock")
 	leaveSocket(t, path)
 	for range 2 {
-		listener, err := Listen(path)
+		listener, err := Listen(path, Nobody)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -353,7 +353,7 @@ func TestListenTakesThePlaceOfWhatIsLeft(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, bad := range []string{filepath.Join(dir, "full"), filepath.Join(dir, "not there", "s"), filepath.Join(dir, strings.Repeat("x", 200))} {
-		if _, err := Listen(bad); err == nil || !strings.Contains(err.Error(), "cannot open the control socket") {
+		if _, err := Listen(bad, Nobody); err == nil || !strings.Contains(err.Error(), "cannot open the control socket") {
 			t.Errorf("%s: %v", bad, err)
 		}
 	}
@@ -404,7 +404,7 @@ func TestShutdownCutsOffWhatDoesNotEnd(t *testing.T) {
 
 func TestShutdownBeforeServe(t *testing.T) {
 	path := filepath.Join(shortDir(t), "control.sock")
-	listener, err := Listen(path)
+	listener, err := Listen(path, Nobody)
 	if err != nil {
 		t.Fatal(err)
 	}

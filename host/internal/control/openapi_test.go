@@ -103,7 +103,7 @@ func members(of reflect.Type) (all, required []string) {
 		case field.Anonymous && name == "":
 			inner, innerRequired := members(field.Type)
 			all, required = append(all, inner...), append(required, innerRequired...)
-		case name == "-":
+		case name == "-", !field.IsExported():
 		default:
 			all = append(all, name)
 			if !strings.Contains(options, "omit") {

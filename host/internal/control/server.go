@@ -13,7 +13,6 @@ import (
 	"time"
 
 	"github.com/plughost/plughost/host/internal/config"
-	"github.com/plughost/plughost/host/internal/peer"
 	"github.com/plughost/plughost/host/internal/supervise"
 )
 
@@ -43,9 +42,10 @@ type route struct {
 // versionHeader says in each answer which version the host is.
 const versionHeader = "Plughost-Version"
 
-// Listen opens the socket at path, of mode 0600, in place of one that a host
-// that is gone left there. The caller holds the installation's lock.
-func Listen(path string) (net.Listener, error) {
+// Listen opens the socket at path, in place of one that a host that is gone left
+// there, for this process's user and the members of a group, or Nobody. The
+// caller holds the installation's lock.
+func Listen(path string, group int) (net.Listener, error) {
 	if err := os.Remove(path); err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return nil, fmt.Errorf("cannot open the control socket: %w", err)
 	}
@@ -53,10 +53,18 @@ func Listen(path string) (net.Listener, error) {
 	if err != nil {
 		return nil, fmt.Errorf("cannot open the control socket: %w", err)
 	}
-	if err := os.Chmod(path, 0o600); err != nil {
+	if err := admit(path, group); err != nil {
 		return nil, errors.Join(fmt.Errorf("cannot open the control socket: %w", err), listener.Close())
 	}
-	return ownUserOnly{listener}, nil
+	return doorkeeper{listener, group}, nil
+}
+
+// admit gives a socket its mode. To connect takes the right to write.
+func admit(path string, group int) error {
+	if group == Nobody {
+		return os.Chmod(path, 0o600)
+	}
+	return errors.Join(os.Lchown(path, -1, group), os.Chmod(path, 0o660))
 }
 
 // StatusFunc says how the host is, and if usage is set also what its services
@@ -66,7 +74,7 @@ type StatusFunc func(ctx context.Context, usage bool) Status
 // NewServer makes a server of the API. status is asked for each request.
 func NewServer(services Services, status StatusFunc) *Server {
 	s := &Server{mux: http.NewServeMux()}
-	s.http = http.Server{Handler: s, ReadHeaderTimeout: 10 * time.Second}
+	s.http = http.Server{Handler: s, ReadHeaderTimeout: 10 * time.Second, ConnContext: noteStranger}
 	s.handle("GET /v1/status", func(w http.ResponseWriter, r *http.Request) {
 		usage, err := flag(r.URL.Query(), "usage", false)
 		if err != nil {
@@ -86,7 +94,9 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	if s.Version != "" {
 		w.Header().Set(versionHeader, s.Version)
 	}
-	s.mux.ServeHTTP(w, r)
+	if !refuseStranger(w, r) {
+		s.mux.ServeHTTP(w, r)
+	}
 }
 
 // serveVerb does what is asked of a service. The answer comes when that is done
@@ -171,23 +181,4 @@ func reply(w http.ResponseWriter, code int, body any) {
 	w.Header().Set("Content-Type", "application/json")
 	w.WriteHeader(code)
 	_ = json.NewEncoder(w).Encode(body)
-}
-
-// ownUserOnly accepts connections of the host's own user and of root alone.
-// The socket's mode and directory say the same; this holds even if somebody
-// changes those.
-type ownUserOnly struct{ net.Listener }
-
-func (l ownUserOnly) Accept() (net.Conn, error) {
-	for {
-		conn, err := l.Listener.Accept()
-		if err != nil {
-			return nil, err
-		}
-		uid, err := peer.UID(conn.(*net.UnixConn))
-		if errors.Is(err, errors.ErrUnsupported) || err == nil && (uid == os.Geteuid() || uid == 0) {
-			return conn, nil
-		}
-		_ = conn.Close()
-	}
 }

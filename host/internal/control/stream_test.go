@@ -26,7 +26,7 @@ import (
 func serveStreams(t *testing.T, hub *events.Hub, l Logs, keepAlive time.Duration) string {
 	t.Helper()
 	path := filepath.Join(shortDir(t), "control.sock")
-	listener, err := Listen(path)
+	listener, err := Listen(path, Nobody)
 	if err != nil {
 		t.Fatal(err)
 	}
