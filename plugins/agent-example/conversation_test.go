@@ -116,6 +116,13 @@ func (s *chatServer) answer(w http.ResponseWriter, r *http.Request) {
 	next(w, r)
 }
 
+// asked is how many requests there were.
+func (s *chatServer) asked() int {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return len(s.requests)
+}
+
 // modelTools are a tool that works and one that does not.
 func modelTools(server *mcp.Server) {
 	addClock(server, "clock")
@@ -287,8 +294,8 @@ func TestFaultsOfTheModelsServer(t *testing.T) {
 			if test.reason != "" {
 				want = a2a.TaskStateFailed
 			}
-			if got.state != want || !strings.Contains(got.reason, test.reason) || len(server.requests) != test.requests {
-				t.Errorf("%+v after %d requests", got, len(server.requests))
+			if got.state != want || !strings.Contains(got.reason, test.reason) || server.asked() != test.requests {
+				t.Errorf("%+v after %d requests", got, server.asked())
 			}
 		})
 	}
@@ -309,8 +316,8 @@ func TestAnswerIsBounded(t *testing.T) {
 		t.Run(test.name, func(t *testing.T) {
 			server := newChatServer(t, test.reply)
 			got := think(t.Context(), t, server, test.change)
-			if got.state != a2a.TaskStateFailed || !strings.Contains(got.reason, test.reason) || len(server.requests) != test.requests {
-				t.Errorf("%+v after %d requests", got, len(server.requests))
+			if got.state != a2a.TaskStateFailed || !strings.Contains(got.reason, test.reason) || server.asked() != test.requests {
+				t.Errorf("%+v after %d requests", got, server.asked())
 			}
 		})
 	}

@@ -70,7 +70,7 @@ func TestTasksAreTheirCallersAlone(t *testing.T) {
 }
 
 // asker is an author's that asks back.
-type asker struct{ executor }
+type asker struct{}
 
 func (asker) Execute(_ context.Context, execCtx *a2asrv.ExecutorContext) iter.Seq2[a2a.Event, error] {
 	return func(yield func(a2a.Event, error) bool) {
@@ -78,4 +78,8 @@ func (asker) Execute(_ context.Context, execCtx *a2asrv.ExecutorContext) iter.Se
 			yield(a2a.NewStatusUpdateEvent(execCtx, a2a.TaskStateInputRequired, nil), nil)
 		}
 	}
+}
+
+func (asker) Cancel(context.Context, *a2asrv.ExecutorContext) iter.Seq2[a2a.Event, error] {
+	return func(func(a2a.Event, error) bool) {}
 }

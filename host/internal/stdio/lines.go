@@ -9,9 +9,13 @@ import (
 	"fmt"
 	"io"
 	"sync"
+	"syscall"
 )
 
 var errTooLong = fmt.Errorf("a message has more than %d MiB", maxLine>>20)
+
+// errLeft says that nobody reads any more: the client has left, which is no failure.
+var errLeft = errors.New("the client has closed standard output")
 
 // lines writes whole lines, one at a time.
 type lines struct {
@@ -23,7 +27,12 @@ type lines struct {
 func (l *lines) write(line []byte) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if _, err := l.w.Write(append(line[:len(line):len(line)], '\n')); err != nil {
+	_, err := l.w.Write(append(line[:len(line):len(line)], '\n'))
+	switch {
+	case err == nil:
+	case errors.Is(err, syscall.EPIPE), errors.Is(err, io.ErrClosedPipe):
+		l.failed(errLeft)
+	default:
 		l.failed(fmt.Errorf("cannot write to standard output: %w", err))
 	}
 }

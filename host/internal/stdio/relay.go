@@ -48,7 +48,8 @@ type Relay struct {
 	inFlight map[string]context.CancelFunc // by the bytes of their ids
 }
 
-// Run passes messages on until in ends, out cannot be written to, or ctx ends.
+// Run passes messages on until in ends, or nobody reads out any more. It fails if out
+// cannot be written to otherwise, or ctx ends.
 func (r *Relay) Run(ctx context.Context, in io.Reader, out io.Writer) error {
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
@@ -100,7 +101,10 @@ func (r *Relay) pass(ctx context.Context, messages <-chan []byte, ended <-chan e
 		case err := <-ended:
 			return err
 		case <-ctx.Done():
-			return context.Cause(ctx)
+			if err := context.Cause(ctx); !errors.Is(err, errLeft) {
+				return err
+			}
+			return nil
 		}
 	}
 }

@@ -451,6 +451,16 @@ func TestEndOfInputLetsCallsFinish(t *testing.T) {
 	}
 }
 
+func TestClientThatLeavesIsNoFailure(t *testing.T) {
+	h := newHost(t, func() *mcp.Server { return mcp.NewServer(&mcp.Implementation{Name: "server"}, nil) })
+	c := h.raw()
+	_ = c.out.Close()
+	c.say("what is answered")
+	if err := <-c.ended; err != nil {
+		t.Error(err)
+	}
+}
+
 func TestWithoutAHostCallsSaySo(t *testing.T) {
 	h := newHost(t, func() *mcp.Server { return mcp.NewServer(&mcp.Implementation{Name: "server"}, nil) })
 	h.end()
