@@ -189,8 +189,17 @@ func writeStep(w io.Writer, step supervise.Step, color bool) {
 		if slices.Contains(step.Forces, attribute) {
 			forces = " # forces a restart"
 		}
-		fmt.Fprintf(w, "        %s%s\n", attribute, forces)
+		fmt.Fprintf(w, "        %s%s%s\n", attribute, change(step, attribute), forces)
 	}
+}
+
+// change says what an attribute was and would be, if it can be shown.
+func change(step supervise.Step, attribute string) string {
+	i := slices.IndexFunc(step.Changes, func(c config.Change) bool { return c.Name == attribute })
+	if i < 0 {
+		return ""
+	}
+	return fmt.Sprintf(": %s -> %s", step.Changes[i].Before, step.Changes[i].After)
 }
 
 // standing says how the service is now.

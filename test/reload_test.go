@@ -107,7 +107,7 @@ func TestReloadChangesOnlyWhatDiffers(t *testing.T) {
 	for _, line := range []string{
 		"  +   mcp.new would be started\n",
 		fmt.Sprintf("      mcp.same stays as it is (ready, keeps pid %d)\n", before["same"].PID),
-		fmt.Sprintf("  ~   mcp.inplace would be updated in place (ready, keeps pid %d)\n        restart.policy\n", before["inplace"].PID),
+		fmt.Sprintf("  ~   mcp.inplace would be updated in place (ready, keeps pid %d)\n        restart.policy: \"always\" -> \"never\"\n", before["inplace"].PID),
 		fmt.Sprintf("  -/+ mcp.env would be restarted (ready, pid %d ends)\n        env.TOKEN # forces a restart\n", before["env"].PID),
 		fmt.Sprintf("  -   mcp.old would be stopped (ready, pid %d ends)\n", before["old"].PID),
 		"\nPlan: 1 to start, 3 to restart, 1 to stop, 1 to update in place, 2 to keep.\n",

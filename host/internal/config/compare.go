@@ -1,20 +1,33 @@
 package config
 
 import (
+	"fmt"
 	"maps"
 	"reflect"
 	"slices"
+	"strings"
+	"time"
 )
 
 // Difference says in which attributes two declarations of a service differ, by
-// the names that they have in a file, such as restart.policy. Of variables and
-// headers only the names are told, as in env.TOKEN, never the values.
+// the names that they have in a file, such as restart.policy. Of variables,
+// headers and settings of a plugin only the names are told, as in env.TOKEN,
+// never the values.
 type Difference struct {
 	// Replaces are the attributes that an instance was made from: another value
 	// needs another instance.
 	Replaces []string
 	// InPlace are those that the host can change while the instance runs.
 	InPlace []string
+	// Changes are the values of those that can be shown.
+	Changes []Change
+}
+
+// Change is what an attribute was and is, as it would be written.
+type Change struct {
+	Name   string `json:"name"`
+	Before string `json:"before"`
+	After  string `json:"after"`
 }
 
 // IsZero reports whether there is no difference.
@@ -30,7 +43,16 @@ func (d Difference) All() []string { return slices.Concat(d.Replaces, d.InPlace)
 // What a service inherits is compared by the names alone: the environment of a
 // host does not change, and so neither do the values while it runs.
 func Compare(before, after Service) Difference {
-	return compare(before, after, serviceAttributes)
+	d := compare(before, after, serviceAttributes)
+	for i, c := range d.Changes {
+		if before.IsSensitive(c.Name) {
+			d.Changes[i].Before = sensitiveValue
+		}
+		if after.IsSensitive(c.Name) {
+			d.Changes[i].After = sensitiveValue
+		}
+	}
+	return d
 }
 
 // HostDifference says in which settings of the host two configurations differ.
@@ -56,6 +78,9 @@ type attribute[T any] struct {
 	// differs returns what differs: names below that of the attribute or, if it
 	// has none below it, an empty one.
 	differs func(before, after T) []string
+	// show returns the value as it would be written. Where it is nil no value
+	// is shown, only that it differs.
+	show func(T) string
 }
 
 const (
@@ -66,35 +91,33 @@ const (
 // serviceAttributes are decided on here, one by one: does a new value need a
 // new process?
 var serviceAttributes = []attribute[Service]{
-	{"command", replaces, func(a, b Service) []string {
+	{name: "command", replaces: replaces, differs: func(a, b Service) []string {
 		moved := a.Path != b.Path && a.Exec == nil && b.Exec == nil
 		return whether(moved || !slices.Equal(a.Command, b.Command))
-	}},
-	{"exec", replaces, func(a, b Service) []string {
+	}, show: func(s Service) string { return shown(s.Command) }},
+	{name: "exec", replaces: replaces, differs: func(a, b Service) []string {
 		moved := a.Path != b.Path && a.Exec != nil && b.Exec != nil
 		return whether(moved || !slices.Equal(a.Exec, b.Exec))
-	}},
-	value("sessions", replaces, func(s Service) string { return s.Sessions }),
-	value("url", replaces, func(s Service) string { return s.URL }),
-	{"headers", replaces, func(a, b Service) []string { return names(a.Headers, b.Headers) }},
+	}, show: func(s Service) string { return shown(s.Exec) }},
+	value("sessions", replaces, func(s Service) any { return unset(s.Sessions) }),
+	{name: "url", replaces: replaces, differs: func(a, b Service) []string { return whether(a.URL != b.URL) }}, // it may hold a secret
+	{name: "headers", replaces: replaces, differs: func(a, b Service) []string { return names(a.Headers, b.Headers) }},
 	value("dir", replaces, func(s Service) string { return s.Dir }),
-	{"env", replaces, func(a, b Service) []string { return names(a.Env, b.Env) }},
-	{"inherit", replaces, func(a, b Service) []string { return whether(!slices.Equal(set(a.Inherit), set(b.Inherit))) }},
-	value("port", replaces, func(s Service) int { return s.Port }),
-	value("checksum", replaces, func(s Service) string { return s.Checksum }),
-	{"user", replaces, func(a, b Service) []string { return whether(!reflect.DeepEqual(a.Account, b.Account)) }},
+	{name: "env", replaces: replaces, differs: func(a, b Service) []string { return names(a.Env, b.Env) }},
+	list("inherit", replaces, func(s Service) []string { return s.Inherit }),
+	value("port", replaces, func(s Service) any { return unset(s.Port) }),
+	value("checksum", replaces, func(s Service) any { return unset(s.Checksum) }),
+	{name: "user", replaces: replaces, differs: func(a, b Service) []string { return whether(!reflect.DeepEqual(a.Account, b.Account)) }},
 	value("no_new_privs", replaces, func(s Service) bool { return s.NoNewPrivs }),
-	value("limits.memory", replaces, func(s Service) any { return s.Limits.Memory }),
-	value("limits.cpus", replaces, func(s Service) any { return s.Limits.CPUs }),
-	value("limits.processes", replaces, func(s Service) any { return s.Limits.Processes }),
-	value("limits.open_files", replaces, func(s Service) any { return s.Limits.OpenFiles }),
-	{"limits.nice", replaces, func(a, b Service) []string { return whether(!reflect.DeepEqual(a.Limits.Nice, b.Limits.Nice)) }},
-	{"config", replaces, func(a, b Service) []string { return changedSettings(a.Config, b.Config) }},
+	value("limits.memory", replaces, func(s Service) any { return unset(s.Limits.Memory) }),
+	value("limits.cpus", replaces, func(s Service) any { return unset(s.Limits.CPUs) }),
+	value("limits.processes", replaces, func(s Service) any { return unset(s.Limits.Processes) }),
+	value("limits.open_files", replaces, func(s Service) any { return unset(s.Limits.OpenFiles) }),
+	{name: "limits.nice", replaces: replaces, differs: func(a, b Service) []string { return whether(!reflect.DeepEqual(a.Limits.Nice, b.Limits.Nice)) }},
+	{name: "config", replaces: replaces, differs: func(a, b Service) []string { return changedSettings(a.Config, b.Config) }},
 	value("on_host_exit", replaces, func(s Service) string { return s.OnHostExit }),
-	value("orphan_ttl", replaces, func(s Service) any { return s.OrphanTTL }),
-	{"depends_on", inPlace, func(a, b Service) []string {
-		return whether(!slices.Equal(set(refNames(a.DependsOn)), set(refNames(b.DependsOn))))
-	}},
+	value("orphan_ttl", replaces, func(s Service) any { return unset(s.OrphanTTL) }),
+	list("depends_on", inPlace, func(s Service) []string { return refNames(s.DependsOn) }),
 	value("ready.timeout", inPlace, func(s Service) any { return s.ReadyTimeout }),
 	value("health.interval", inPlace, func(s Service) any { return s.Health.Interval }),
 	value("health.timeout", inPlace, func(s Service) any { return s.Health.Timeout }),
@@ -108,9 +131,9 @@ var serviceAttributes = []attribute[Service]{
 	value("restart.limit", inPlace, func(s Service) any { return s.Restart.Limit }),
 	value("restart.within", inPlace, func(s Service) any { return s.Restart.Within }),
 	value("stop.grace", inPlace, func(s Service) any { return s.StopGrace }),
-	{"tools.allow", inPlace, func(a, b Service) []string { return whether(!slices.Equal(set(a.Tools.Allow), set(b.Tools.Allow))) }},
-	{"push.allow", inPlace, func(a, b Service) []string { return whether(!slices.Equal(set(a.Push.Allow), set(b.Push.Allow))) }},
-	{"tools.deny", inPlace, func(a, b Service) []string { return whether(!slices.Equal(set(a.Tools.Deny), set(b.Tools.Deny))) }},
+	list("tools.allow", inPlace, func(s Service) []string { return s.Tools.Allow }),
+	list("push.allow", inPlace, func(s Service) []string { return s.Push.Allow }),
+	list("tools.deny", inPlace, func(s Service) []string { return s.Tools.Deny }),
 }
 
 // hostAttributes are decided on here, one by one: can a running host take a new
@@ -124,13 +147,11 @@ var hostAttributes = []attribute[Host]{
 	value("start_limit", inPlace, func(h Host) any { return h.StartLimit }),
 	value("control.group", replaces, func(h Host) any { return h.Control }),
 	value("shutdown.timeout", inPlace, func(h Host) any { return h.ShutdownTimeout }),
-	{"gateway.hosts", inPlace, func(a, b Host) []string { return whether(!slices.Equal(set(a.Gateway.Hosts), set(b.Gateway.Hosts))) }},
-	{"gateway.origins", inPlace, func(a, b Host) []string {
-		return whether(!slices.Equal(set(a.Gateway.Origins), set(b.Gateway.Origins)))
-	}},
+	list("gateway.hosts", inPlace, func(h Host) []string { return h.Gateway.Hosts }),
+	list("gateway.origins", inPlace, func(h Host) []string { return h.Gateway.Origins }),
 	value("gateway.plain_http", inPlace, func(h Host) bool { return h.Gateway.PlainHTTP }),
 	value("gateway.tls", replaces, func(h Host) bool { return h.Gateway.TLS == TLS{} }),
-	{"gateway.tls", inPlace, func(a, b Host) []string {
+	{name: "gateway.tls", replaces: inPlace, differs: func(a, b Host) []string {
 		before, after := a.Gateway.TLS, b.Gateway.TLS
 		return whether(before != after && before != TLS{} && after != TLS{})
 	}},
@@ -141,7 +162,7 @@ var hostAttributes = []attribute[Host]{
 	value("gateway.limits.connections", replaces, func(h Host) int { return h.Gateway.Limits.Connections }),
 	value("gateway.limits.sessions", replaces, func(h Host) int { return h.Gateway.Limits.Sessions }),
 	value("gateway.limits.session_idle", replaces, func(h Host) any { return h.Gateway.Limits.SessionIdle }),
-	{"gateway.token", inPlace, func(a, b Host) []string { return names(tokensByName(a), tokensByName(b)) }},
+	{name: "gateway.token", replaces: inPlace, differs: func(a, b Host) []string { return names(tokensByName(a), tokensByName(b)) }},
 }
 
 func compare[T any](before, after T, attributes []attribute[T]) Difference {
@@ -157,6 +178,9 @@ func compare[T any](before, after T, attributes []attribute[T]) Difference {
 				name += "." + below
 			}
 			*list = append(*list, name)
+			if a.show != nil {
+				d.Changes = append(d.Changes, Change{Name: name, Before: a.show(before), After: a.show(after)})
+			}
 		}
 	}
 	return d
@@ -164,7 +188,51 @@ func compare[T any](before, after T, attributes []attribute[T]) Difference {
 
 // value makes an attribute that is one comparable value.
 func value[T any, V comparable](name string, replaces bool, of func(T) V) attribute[T] {
-	return attribute[T]{name, replaces, func(a, b T) []string { return whether(of(a) != of(b)) }}
+	return attribute[T]{
+		name: name, replaces: replaces,
+		differs: func(a, b T) []string { return whether(of(a) != of(b)) },
+		show:    func(v T) string { return shown(of(v)) },
+	}
+}
+
+// list makes an attribute that is a list whose order has no meaning.
+func list[T any](name string, replaces bool, of func(T) []string) attribute[T] {
+	return attribute[T]{
+		name: name, replaces: replaces,
+		differs: func(a, b T) []string { return whether(!slices.Equal(set(of(a)), set(of(b)))) },
+		show:    func(v T) string { return shown(of(v)) },
+	}
+}
+
+// shown writes a value as in a file; null is what is not set.
+func shown(value any) string {
+	switch v := value.(type) {
+	case nil:
+		return "null"
+	case []string:
+		words := make([]string, len(v))
+		for i, word := range v {
+			words[i] = quote(word)
+		}
+		return "[" + strings.Join(words, ", ") + "]"
+	case string:
+		return quote(v)
+	case time.Duration:
+		return quote(v.String())
+	case int64: // a size
+		return quote(sizeText(v))
+	default:
+		return fmt.Sprint(v)
+	}
+}
+
+// unset is a value, or nil for the zero value, which stands for none.
+func unset[V comparable](v V) any {
+	var none V
+	if v == none {
+		return nil
+	}
+	return v
 }
 
 func whether(differs bool) []string {

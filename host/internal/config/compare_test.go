@@ -121,7 +121,7 @@ func TestCompareGateways(t *testing.T) {
 // schema fails it, until compare.go says whether it needs a new process.
 func TestEveryAttributeIsDecidedOn(t *testing.T) {
 	// What is no attribute: the name of the service, and where it stands.
-	none := []string{"Kind", "Name", "Range"}
+	none := []string{"Kind", "Name", "Range", "Sensitive"}
 	changes := func(path string) bool {
 		return !slices.Contains(none, strings.SplitN(path, ".", 2)[0])
 	}
@@ -195,5 +195,39 @@ func setToSomething(t *testing.T, v reflect.Value, path string) {
 		v.Set(reflect.New(v.Type().Elem()))
 	default:
 		t.Fatalf("teach this test to change %s, which is a %s", path, v.Kind())
+	}
+}
+
+func TestChangesAreShownAsTheyWouldBeWritten(t *testing.T) {
+	before, after := whole(), whole()
+	after.Port, after.StopGrace, after.Restart.Limit = 0, 2*time.Second, 0
+	after.Env = map[string]string{"TOKEN": "new"}
+	after.Inherit = nil
+	after.Limits.Memory = 1 << 20
+	after.Command, after.Sensitive = []string{"bin/clock", "hunter2"}, []string{"command"}
+	want := []Change{
+		{"command", `["bin/clock", "-v"]`, "(sensitive value)"},
+		{"inherit", `["PATH", "HOME"]`, "[]"},
+		{"port", "8101", "null"},
+		{"limits.memory", "null", `"1MiB"`},
+		{"restart.limit", "10", "0"},
+		{"stop.grace", `"1s"`, `"2s"`},
+	}
+	if got := Compare(before, after).Changes; !slices.Equal(got, want) {
+		t.Errorf("the changes are %q, want %q", got, want)
+	}
+}
+
+func TestSensitiveAttributesAreKnown(t *testing.T) {
+	cfg, diags := loadText(t, "services.hcl", written(`variable "token" {| sensitive=true| default="hunter2"|}|locals {| port=sensitive(8101)|}|@ env={LOG="x","A.B"="Bearer ${var.token}",(upper("key"))=var.token}| port=local.port| stop {|  grace="${1+length(var.token)}s"| }|}|service "mcp" "b" {| command=["sh",var.token]| env=merge({A=1},{B=var.token})| inherit=["HOME"]|}`))
+	good(t, cfg, diags)
+	for ref, want := range map[string][]string{"mcp.a": {"env.A.B", "env.KEY", "port", "stop.grace"}, "mcp.b": {"command", "env"}} {
+		s := service(t, cfg, ref)
+		if !slices.Equal(s.Sensitive, want) {
+			t.Errorf("of %s %q are sensitive, want %q", ref, s.Sensitive, want)
+		}
+		if s.IsSensitive("dir") || !s.IsSensitive(want[0]) || s.IsSensitive("env.A") != (ref == "mcp.b") {
+			t.Errorf("of %s other attributes are sensitive", ref)
+		}
 	}
 }

@@ -6,6 +6,7 @@ import (
 	"encoding/hex"
 	"maps"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/hashicorp/hcl/v2"
@@ -181,12 +182,24 @@ type Service struct {
 	// block.
 	Config *PluginConfig
 
+	// Sensitive are the attributes whose values came from something sensitive,
+	// by the names that they have in a Difference. A whole map is in it by its
+	// own name, such as env, where its names cannot be told apart.
+	Sensitive []string
+
 	// Range is the header of the block, for messages about the service.
 	Range hcl.Range
 }
 
 // Ref returns the name of the service.
 func (s Service) Ref() Ref { return Ref{Kind: s.Kind, Name: s.Name} }
+
+// IsSensitive reports whether the value of an attribute, such as port or
+// env.TOKEN, is to be shown nowhere.
+func (s Service) IsSensitive(attribute string) bool {
+	whole, _, _ := strings.Cut(attribute, ".")
+	return slices.Contains(s.Sensitive, attribute) || slices.Contains(s.Sensitive, whole)
+}
 
 // Hash returns a digest of all that a running instance was made from: kind,
 // name, command or what is served in its place, executable path, directory,

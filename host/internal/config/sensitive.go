@@ -2,6 +2,7 @@ package config
 
 import (
 	"regexp"
+	"slices"
 	"strings"
 
 	"github.com/hashicorp/hcl/v2"
@@ -23,6 +24,7 @@ const (
 // secrecy is what messages must not show.
 type secrecy struct {
 	results map[hcl.Range]bool // of expressions whose value is sensitive
+	latest  []hcl.Range        // of these, in the order of evaluation
 	hidden  []hcl.Range        // of text that holds sensitive values
 	files   map[string]bool    // that may hold them anywhere
 	texts   []string           // of the values
@@ -38,6 +40,7 @@ func (s *secrecy) sensitive(rng hcl.Range) {
 		s.results = make(map[hcl.Range]bool)
 	}
 	s.results[rng] = true
+	s.latest = append(s.latest, rng)
 }
 
 func (s *secrecy) isSensitive(rng hcl.Range) bool { return s.results[rng] }
@@ -108,4 +111,45 @@ func (s *secrecy) covers(rng hcl.Range) bool {
 		}
 	}
 	return false
+}
+
+// sensitiveAttributes returns the names of the attributes in which expressions at
+// some ranges stand.
+func (d *decoder) sensitiveAttributes(block *hcl.Block, schema Block, prefix string, ranges []hcl.Range) (names []string) {
+	if len(ranges) == 0 {
+		return nil
+	}
+	content, _, _ := block.Body.PartialContent(schema.schema())
+	for name, attr := range content.Attributes {
+		for _, rng := range ranges {
+			if inside(rng, attr.Expr.Range()) {
+				names = append(names, prefix+name+d.entryAt(attr.Expr, rng))
+			}
+		}
+	}
+	for _, below := range content.Blocks {
+		if described, ok := schema.block(below.Type); ok && !described.Open {
+			names = append(names, d.sensitiveAttributes(below, described, prefix+below.Type+".", ranges)...)
+		}
+	}
+	slices.Sort(names)
+	return slices.Compact(names)
+}
+
+// entryAt returns the name in a map whose value stands at a range, after a dot;
+// or nothing, if it is no map or the names cannot be told apart.
+func (d *decoder) entryAt(expr hcl.Expression, rng hcl.Range) string {
+	pairs, diags := hcl.ExprMap(expr)
+	if diags.HasErrors() {
+		return ""
+	}
+	for _, pair := range pairs {
+		if !inside(rng, pair.Value.Range()) {
+			continue
+		}
+		if key, ok := d.key(pair.Key); ok && key.Type() == cty.String && !key.IsNull() {
+			return "." + key.AsString()
+		}
+	}
+	return ""
 }

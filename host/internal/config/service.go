@@ -158,6 +158,7 @@ type serviceDecl struct {
 
 func (d *decoder) service(block *hcl.Block) *serviceDecl {
 	s := &serviceDecl{}
+	evaluated := len(d.diags.latest)
 	s.Range = d.header(block)
 	s.Kind, s.kindKnown = d.kind(block)
 	s.Name = block.Labels[1]
@@ -204,6 +205,7 @@ func (d *decoder) service(block *hcl.Block) *serviceDecl {
 	d.onHostExit(s, attrs)
 	d.confinement(s, content)
 	s.Config = d.pluginConfig(content)
+	s.Sensitive = d.sensitiveAttributes(block, serviceSchema, "", d.diags.latest[evaluated:])
 	return s
 }
 

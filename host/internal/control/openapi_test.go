@@ -120,7 +120,7 @@ func TestDescriptionHasTheMembersOfAnswers(t *testing.T) {
 	document := loadDescription(t)
 	types := map[string]any{
 		"Error": Error{}, "Ref": config.Ref{}, "Status": Status{}, "ServiceStatus": ServiceStatus{}, "Usage": Usage{},
-		"Input": config.Input{}, "Plan": Plan{}, "Step": supervise.Step{}, "Event": events.Event{}, "Entry": logs.Entry{},
+		"Input": config.Input{}, "Plan": Plan{}, "Step": supervise.Step{}, "Change": config.Change{}, "Event": events.Event{}, "Entry": logs.Entry{},
 		"Record": registry.Record{}, "Identity": marker.Identity{}, "Birth": probes.Birth{},
 		"Reclaimed": Reclaimed{}, "ReclaimedInstance": ReclaimedInstance{}, "UnknownProcess": UnknownProcess{},
 	}

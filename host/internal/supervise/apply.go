@@ -54,6 +54,8 @@ type Step struct {
 	Because []string `json:"because,omitempty"`
 	// Forces are those of them that need another process.
 	Forces []string `json:"forces,omitempty"`
+	// Changes are the values of the attributes in Because that can be shown.
+	Changes []config.Change `json:"changes,omitempty"`
 	// State and PID are the service's before the update.
 	State State `json:"state,omitempty"`
 	PID   int   `json:"pid,omitempty"`
@@ -255,7 +257,7 @@ func (s *service) step(action Action, because []string) Step {
 }
 
 // stepTo says what it takes for the service to be as conf says.
-func (s *service) stepTo(conf config.Service, stale map[string]bool) Step {
+func (s *service) stepTo(conf config.Service, stale map[string]bool) (step Step) {
 	difference := config.Compare(s.conf, conf)
 	because, forces := difference.All(), difference.Replaces
 	if s.running != nil && stale[s.running.ID()] {
@@ -263,22 +265,23 @@ func (s *service) stepTo(conf config.Service, stale map[string]bool) Step {
 	}
 	switch {
 	case s.dropped && (s.state == Stopping || s.atRest()):
-		return s.step(StartIt, because) // it is back
+		step = s.step(StartIt, because) // it is back
 	case len(because) == 0:
-		return s.step(Keep, nil)
+		step = s.step(Keep, nil)
 	case s.held:
-		return s.step(ChangeInPlace, because) // who stopped it starts it
+		step = s.step(ChangeInPlace, because) // who stopped it starts it
 	case s.atRest():
-		return s.step(StartIt, because)
+		step = s.step(StartIt, because)
 	case len(forces) == 0:
-		return s.step(ChangeInPlace, because)
+		step = s.step(ChangeInPlace, because)
 	case s.state == Waiting || s.state == Backoff:
-		return s.step(StartIt, because)
+		step = s.step(StartIt, because)
 	default:
-		step := s.step(Replace, because)
+		step = s.step(Replace, because)
 		step.Forces = forces
-		return step
 	}
+	step.Changes = difference.Changes
+	return step
 }
 
 // configured takes what a task says of the service's configuration.
