@@ -16,16 +16,17 @@ import (
 // connectMCP opens a session with the official Go client.
 func connectMCP(t *testing.T, url string) *mcp.ClientSession {
 	t.Helper()
-	return connectAs(t, url, nil)
+	return connectAs(t, url, "", nil)
 }
 
-// connectAs is connectMCP for a client that can more.
-func connectAs(t *testing.T, url string, options *mcp.ClientOptions) *mcp.ClientSession {
+// connectAs is connectMCP in a revision, the last if it is empty, for a client
+// that can more.
+func connectAs(t *testing.T, url, revision string, options *mcp.ClientOptions) *mcp.ClientSession {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), patience)
 	defer cancel()
 	client := mcp.NewClient(&mcp.Implementation{Name: "test", Version: "1"}, options)
-	session, err := client.Connect(ctx, &mcp.StreamableClientTransport{Endpoint: url}, nil)
+	session, err := client.Connect(ctx, &mcp.StreamableClientTransport{Endpoint: url}, &mcp.ClientSessionOptions{ProtocolVersion: revision})
 	if err != nil {
 		t.Fatalf("cannot connect to %s: %v", url, err)
 	}

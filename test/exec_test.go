@@ -3,6 +3,7 @@
 package test
 
 import (
+	"context"
 	"encoding/base64"
 	"fmt"
 	"os"
@@ -248,4 +249,74 @@ func TestKeptServerIsTakenOver(t *testing.T) {
 	h.signal(syscall.SIGINT)
 	h.waitExit()
 	checkNothingRuns(t, h.stateDir)
+}
+
+// TestIsolatedSessionsHaveServersOfTheirOwn counts processes as sessions come
+// and go.
+func TestIsolatedSessionsHaveServersOfTheirOwn(t *testing.T) {
+	t.Parallel()
+	h := startFaults(t, hostOptions{}, server("f", "  sessions = \"isolated\"\n"))
+	h.waitReady()
+	before := servers(t, h.status()["f"])
+	seen := make(map[int]bool)
+	var sessions []*mcp.ClientSession
+	for range 3 {
+		session := connectAs(t, h.base+"/mcp/f", "2025-11-25", nil)
+		seen[callTool[struct{ PID int }](t, session, "pid", map[string]any{}).PID] = true
+		sessions = append(sessions, session)
+	}
+	if len(seen) != len(sessions) {
+		t.Fatalf("%d sessions are served by %v, want a process for each", len(sessions), seen)
+	}
+	for _, session := range sessions {
+		check(t, session.Close())
+	}
+	eventually(t, "the sessions' servers are gone", func() bool {
+		return len(servers(t, h.status()["f"])) <= len(before)
+	})
+}
+
+// TestServerHearsOfItsClients has calls report progress, be cancelled, and ask
+// their own client, side by side in sessions of one server.
+func TestServerHearsOfItsClients(t *testing.T) {
+	t.Parallel()
+	h := startFaults(t, hostOptions{}, server("f", ""))
+	h.waitReady()
+	for _, revision := range []string{"2025-11-25", "2026-07-28"} {
+		t.Run(revision, func(t *testing.T) {
+			began := filepath.Join(t.TempDir(), "began")
+			progress := make(chan string, 1)
+			waiting := connectAs(t, h.base+"/mcp/f", revision, &mcp.ClientOptions{
+				ProgressNotificationHandler: func(_ context.Context, req *mcp.ProgressNotificationClientRequest) {
+					progress <- fmt.Sprint(req.Params.ProgressToken, " ", req.Params.Message)
+				},
+			})
+			asking := connectAs(t, h.base+"/mcp/f", revision, &mcp.ClientOptions{
+				ElicitationHandler: func(context.Context, *mcp.ElicitRequest) (*mcp.ElicitResult, error) {
+					return &mcp.ElicitResult{Action: "decline"}, nil
+				},
+			})
+			ctx, cancel := context.WithCancel(t.Context())
+			failed := make(chan error, 1)
+			go func() {
+				params := &mcp.CallToolParams{Name: "wait", Arguments: map[string]any{"began": began}}
+				params.SetProgressToken("mine")
+				_, err := waiting.CallTool(ctx, params)
+				failed <- err
+			}()
+			exists := func() bool { _, err := os.Stat(began); return err == nil }
+			eventually(t, "the call has begun", exists)
+			if got := callTool[struct{ Action string }](t, asking, "ask", map[string]any{"message": "May I?"}); got.Action != "decline" {
+				t.Errorf("the server was told %q, want what the client said", got.Action)
+			}
+			cancel()
+			if err := <-failed; err == nil {
+				t.Error("a call that was cancelled went well")
+			}
+			eventually(t, "the server has heard of it", func() bool { return !exists() })
+			if got := <-progress; got != "mine waiting" {
+				t.Errorf("the progress is %q, want the client's own token", got)
+			}
+		})
+	}
 }

@@ -70,6 +70,10 @@ func (c *client) begin(id []byte) error {
 func (c *client) done(id []byte) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
+	c.forget(id)
+}
+
+func (c *client) forget(id []byte) {
 	if end, ok := c.open[string(id)]; ok {
 		end()
 		delete(c.open, string(id))
@@ -87,7 +91,11 @@ func (c *client) close() {
 }
 
 // put has a message sent, after those before it. It keeps the bytes.
-func (c *client) put(message []byte) { c.enqueue(&plughostv1.Frame{Message: message}) }
+func (c *client) put(message []byte) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.enqueue(&plughostv1.Frame{Message: message})
+}
 
 // putFor is put for a message that is sent in the course of a request, whose id
 // may be nil.
@@ -96,13 +104,13 @@ func (c *client) putFor(id, message []byte) {
 	if number, err := strconv.ParseInt(string(id), 10, 64); err == nil {
 		frame.Request = &number
 	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
 	c.enqueue(frame)
 }
 
 func (c *client) enqueue(frame *plughostv1.Frame) {
 	size := len(frame.GetMessage())
-	c.mu.Lock()
-	defer c.mu.Unlock()
 	if len(c.queue) >= maxWaiting || len(c.queue) > 0 && c.size+size > maxWaitingBytes {
 		c.end(errSlow)
 		return
@@ -115,10 +123,12 @@ func (c *client) enqueue(frame *plughostv1.Frame) {
 }
 
 // answer has the answer to a request sent. The request counts as in flight
-// until the answer is on its way.
+// until the answer is on its way, and its id is free when the client sees it.
 func (c *client) answer(id, message []byte) {
-	c.put(message)
-	c.done(id)
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.enqueue(&plughostv1.Frame{Message: message})
+	c.forget(id)
 }
 
 // deliver has a message of a server sent that has no other session.

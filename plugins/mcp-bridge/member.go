@@ -174,7 +174,7 @@ func (s *member) notification(ctx context.Context, message wire.Message) error {
 func (s *member) alone() bool {
 	s.mux.mu.Lock()
 	defer s.mux.mu.Unlock()
-	return s.mux.only((*member).hasRoots) == s
+	return s.mux.only(hasRoots) == s
 }
 
 // cancel gives up a call: an answer that comes all the same is dropped.
@@ -224,7 +224,7 @@ func (s *member) close() {
 	delete(m.members, s)
 	for _, id := range s.calls {
 		delete(m.calls, id)
-		m.tell(fmt.Appendf(nil, `{"jsonrpc":"2.0","method":"notifications/cancelled","params":{"requestId":%d,"reason":"the client has gone"}}`, id))
+		m.tell(cancelled(id, "the client has gone"))
 	}
 	for id, asked := range m.asked {
 		if asked == s {

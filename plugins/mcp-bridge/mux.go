@@ -40,6 +40,7 @@ type mux struct {
 	calls    map[uint64]*call   // in flight at the server, by their ids there
 	asked    map[string]*member // whom a request of the server went to, by its id
 	tasks    map[string]*member // whose a task is
+	rounds   map[string]*round  // calls that wait for their clients, by requestState
 	last     uint64             // of the ids that were given
 	level    logLevel           // what the server was told; noLevel if nothing
 	ping     *ping              // the last one, if it was not answered yet
@@ -47,12 +48,16 @@ type mux struct {
 
 // call is a request in flight at the server.
 type call struct {
-	member *member // nil for the bridge's own
+	member *member // nil for the bridge's own, and while it waits for its client
 	id     []byte  // as the client wrote it
 	token  []byte  // its progress token, nil if it has none
 	asks   bool    // the server may have to ask the client something for it
 	added  []byte  // members that its result gets, nil if none
 	done   func(answer wire.Message)
+
+	alone bool          // the request stands alone, as in stateless
+	can   capabilities  // what its client can do, if so
+	early *wire.Message // the answer that came while it waited for its client
 }
 
 func newMux(start launcher, work *shared.Work, logger *log.Logger) *mux {
@@ -66,6 +71,7 @@ func newMux(start launcher, work *shared.Work, logger *log.Logger) *mux {
 		calls:   make(map[uint64]*call),
 		asked:   make(map[string]*member),
 		tasks:   make(map[string]*member),
+		rounds:  make(map[string]*round),
 		level:   noLevel,
 	}
 }
@@ -289,6 +295,10 @@ func (m *mux) answered(answer wire.Message) {
 		if answer.Error.Found() && !answer.ID.Found() {
 			m.log.Printf("[WARN] the server reports an error of no request: %s", shown(answer.Raw))
 		}
+		return
+	}
+	if c.alone && c.member == nil {
+		c.early = &answer
 		return
 	}
 	delete(m.calls, id)

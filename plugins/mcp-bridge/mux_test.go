@@ -322,6 +322,11 @@ func TestClientsWithoutSessionsAreServed(t *testing.T) {
 	if text, failed := callTool(t, modern, "ask"); !failed || !strings.Contains(text, "cannot do that") {
 		t.Errorf("a client that cannot be asked gets %q, want why", text)
 	}
+	for _, action := range []string{"accept", "decline"} {
+		if got, failed := callTool(t, h.connectIn(stateless, answering(action)), "ask"); failed || got != action {
+			t.Errorf("the server was told %q, want %q", got, action)
+		}
+	}
 	if text, failed := callTool(t, legacy, "pid"); failed {
 		t.Error(text)
 	}

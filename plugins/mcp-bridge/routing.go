@@ -2,20 +2,21 @@ package main
 
 import (
 	"fmt"
+	"slices"
 	"strconv"
 
 	"github.com/plughost/plughost/shared/wire"
 )
 
-func (s *member) hasRoots() bool       { return s.can.Roots != nil }
-func (s *member) hasSampling() bool    { return s.can.Sampling != nil }
-func (s *member) hasElicitation() bool { return s.can.Elicitation != nil }
+func hasRoots(can capabilities) bool       { return can.Roots != nil }
+func hasSampling(can capabilities) bool    { return can.Sampling != nil }
+func hasElicitation(can capabilities) bool { return can.Elicitation != nil }
 
 // abilities are what a client must have to be sent a request.
-var abilities = map[string]func(*member) bool{
-	"roots/list":             (*member).hasRoots,
-	"sampling/createMessage": (*member).hasSampling,
-	"elicitation/create":     (*member).hasElicitation,
+var abilities = map[string]func(capabilities) bool{
+	"roots/list":             hasRoots,
+	"sampling/createMessage": hasSampling,
+	"elicitation/create":     hasElicitation,
 }
 
 // question takes a request of the server. The server knows of one client only,
@@ -30,15 +31,10 @@ func (m *mux) question(message wire.Message) {
 	}
 	able, known := abilities[method]
 	if !known {
-		able = func(*member) bool { return true }
+		able = func(capabilities) bool { return true }
 	}
 	callers := m.callers()
-	var candidates []*member
-	for s := range callers {
-		if able(s) {
-			candidates = append(candidates, s)
-		}
-	}
+	candidates := slices.DeleteFunc(slices.Clone(callers), func(c caller) bool { return !able(c.can()) })
 	switch {
 	case len(candidates) == 1:
 		m.ask(candidates[0], message)
@@ -48,7 +44,7 @@ func (m *mux) question(message wire.Message) {
 	case len(callers) > 0:
 		m.tell(failure(id, wire.CodeMethodNotFound, method+": the client whose call is in flight cannot do that"))
 	case m.only(able) != nil:
-		m.ask(m.only(able), message)
+		m.ask(caller{member: m.only(able)}, message)
 	case method == "roots/list":
 		m.tell(success(id, []byte(`{"roots":[]}`)))
 	default:
@@ -56,22 +52,42 @@ func (m *mux) question(message wire.Message) {
 	}
 }
 
-// callers are the sessions with a call in flight for which the server may ask.
-func (m *mux) callers() map[*member]bool {
-	callers := make(map[*member]bool)
-	for _, c := range m.calls {
-		if c.member != nil && c.asks {
-			callers[c.member] = true
+// caller is a client with a call in flight for which the server may ask.
+type caller struct {
+	member *member
+	// call is the one that stands alone, nil in a session.
+	call   *call
+	number uint64 // of call
+}
+
+func (c caller) can() capabilities {
+	if c.call != nil {
+		return c.call.can
+	}
+	return c.member.can
+}
+
+// callers are the sessions with a call in flight, and the calls that stand
+// alone.
+func (m *mux) callers() []caller {
+	var callers []caller
+	for number, c := range m.calls {
+		switch {
+		case c.member == nil || !c.asks:
+		case c.alone:
+			callers = append(callers, caller{c.member, c, number})
+		case !slices.Contains(callers, caller{member: c.member}):
+			callers = append(callers, caller{member: c.member})
 		}
 	}
 	return callers
 }
 
 // only returns the one session whose client is able, nil if there are others.
-func (m *mux) only(able func(*member) bool) *member {
+func (m *mux) only(able func(capabilities) bool) *member {
 	var found *member
 	for s := range m.members {
-		if !able(s) {
+		if !able(s.can) {
 			continue
 		}
 		if found != nil {
@@ -82,9 +98,13 @@ func (m *mux) only(able func(*member) bool) *member {
 	return found
 }
 
-func (m *mux) ask(s *member, message wire.Message) {
-	m.asked[string(message.Bytes(message.ID))] = s
-	s.client.putFor(s.asking(), message.Raw)
+func (m *mux) ask(c caller, message wire.Message) {
+	if c.call != nil {
+		m.park(c.call, c.number, message)
+		return
+	}
+	m.asked[string(message.Bytes(message.ID))] = c.member
+	c.member.client.putFor(c.member.asking(), message.Raw)
 }
 
 // asking is the id of the one call for which the server may ask the client, nil

@@ -48,11 +48,14 @@ func (s *member) standingAlone(ctx context.Context, message wire.Message) error 
 		s.refuse(message, wire.CodeMethodNotFound, method+" is of the revisions before "+stateless)
 		return nil
 	default:
+		if state := stateOf(message); state != "" {
+			return s.resume(ctx, message, state)
+		}
 		added := `"resultType":"complete"`
 		if strings.HasSuffix(method, "/list") || method == "resources/read" {
 			added += `,"ttlMs":0,"cacheScope":"private"`
 		}
-		return s.forward(ctx, message, &call{added: []byte(added)})
+		return s.forward(ctx, message, &call{added: []byte(added), alone: true, can: capabilitiesOf(message)})
 	}
 }
 
