@@ -86,12 +86,23 @@ func (s *pluginServer) Health(ctx context.Context, _ *plughostv1.HealthRequest) 
 			Reason: "the plugin is finishing what it has begun",
 		}, nil
 	}
-	if s.plugin.Backend != nil {
-		if err := s.plugin.Backend.Health(ctx); err != nil {
-			return &plughostv1.HealthResponse{Status: plughostv1.HealthResponse_STATUS_NOT_SERVING, Reason: err.Error()}, nil
-		}
+	if err := s.plugin.unable(ctx); err != nil {
+		return &plughostv1.HealthResponse{Status: plughostv1.HealthResponse_STATUS_NOT_SERVING, Reason: err.Error()}, nil
 	}
 	return &plughostv1.HealthResponse{Status: plughostv1.HealthResponse_STATUS_SERVING}, nil
+}
+
+// unable says why the plugin cannot work now, or what is behind it.
+func (p Plugin) unable(ctx context.Context) error {
+	if p.Backend != nil {
+		if err := p.Backend.Health(ctx); err != nil {
+			return err
+		}
+	}
+	if p.Health != nil {
+		return p.Health(ctx)
+	}
+	return nil
 }
 
 func (s *pluginServer) Drain(ctx context.Context, _ *plughostv1.DrainRequest) (*plughostv1.DrainResponse, error) {

@@ -2,6 +2,7 @@ package shared
 
 import (
 	"context"
+	"errors"
 	"strings"
 	"testing"
 
@@ -24,6 +25,26 @@ func TestDescribeNamesThePluginAndItsSDK(t *testing.T) {
 	}
 	if !strings.HasPrefix(got.GetSdk(), "plughost-go") {
 		t.Errorf("SDK %q", got.GetSdk())
+	}
+}
+
+func TestHealthIsWhatThePluginSays(t *testing.T) {
+	var fault error
+	server := &pluginServer{setup: newSetup(nil), plugin: Plugin{
+		Work: &Work{}, Health: func(context.Context) error { return fault },
+	}}
+	for _, test := range []struct {
+		err  error
+		want plughostv1.HealthResponse_Status
+	}{
+		{nil, plughostv1.HealthResponse_STATUS_SERVING},
+		{errors.New("the database is away"), plughostv1.HealthResponse_STATUS_NOT_SERVING},
+	} {
+		fault = test.err
+		got, err := server.Health(t.Context(), nil)
+		if err != nil || got.GetStatus() != test.want || test.err != nil && got.GetReason() != test.err.Error() {
+			t.Errorf("with %v: %v, %v", test.err, got, err)
+		}
 	}
 }
 

@@ -49,6 +49,8 @@ type Plugin struct {
 	HTTP func(baseURL string) (http.Handler, error)
 	// Work counts what is in flight.
 	Work *Work
+	// Health says why the plugin cannot do its work now; nil if it always can.
+	Health func(context.Context) error
 	// Config is the configuration that the plugin declares, or nil.
 	Config *pluginconfig.Config
 	// Backend is what does the plugin's work outside of its process, or nil.

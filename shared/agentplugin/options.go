@@ -1,11 +1,16 @@
 package agentplugin
 
-import "github.com/a2aproject/a2a-go/v2/a2asrv"
+import (
+	"context"
+
+	"github.com/a2aproject/a2a-go/v2/a2asrv"
+)
 
 // Option changes how Serve serves.
 type Option func(*options)
 
 type options struct {
+	health  func(context.Context) error
 	config  any
 	handler []a2asrv.RequestHandlerOption
 }
@@ -21,4 +26,11 @@ func WithConfig(target any) Option {
 // Serve's own, so that a logger among them replaces the one of Serve.
 func WithHandlerOptions(opts ...a2asrv.RequestHandlerOption) Option {
 	return func(o *options) { o.handler = append(o.handler, opts...) }
+}
+
+// WithHealth has the plugin be unhealthy while check returns an error, whose
+// text the host shows. The host asks every few seconds, and wants an answer
+// within one or two; it replaces a plugin that stays unhealthy.
+func WithHealth(check func(context.Context) error) Option {
+	return func(o *options) { o.health = check }
 }

@@ -84,6 +84,7 @@ func serve(card *a2a.AgentCard, executor a2asrv.AgentExecutor, o options) error 
 		},
 		Work:   work,
 		Config: config,
+		Health: o.health,
 	})
 	return nil
 }

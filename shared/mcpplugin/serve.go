@@ -77,6 +77,7 @@ func Serve(server *mcp.Server, opts ...Option) {
 		},
 		Work:   work,
 		Config: config,
+		Health: o.health,
 	})
 }
 

@@ -103,7 +103,7 @@ func misfit(err error) *FieldError {
 	if errors.As(err, &mistyped) {
 		return &FieldError{
 			Path: splitPath(mistyped.Field),
-			Err:  fmt.Errorf("a %s is wanted, not a JSON %s", mistyped.Type, kindOf(mistyped.Value)),
+			Err:  fmt.Errorf("%s is wanted, not a JSON %s", wanted(mistyped.Type), kindOf(mistyped.Value)),
 		}
 	}
 	var syntax *json.SyntaxError

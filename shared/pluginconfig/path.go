@@ -1,6 +1,9 @@
 package pluginconfig
 
-import "strings"
+import (
+	"reflect"
+	"strings"
+)
 
 // pathText writes a path for people.
 func pathText(path []string) string {
@@ -20,4 +23,20 @@ func splitPath(field string) []string {
 func kindOf(value string) string {
 	kind, _, _ := strings.Cut(value, " ")
 	return kind
+}
+
+// wanted says in words what a field takes.
+func wanted(typ reflect.Type) string {
+	switch typ.Kind() {
+	case reflect.Bool:
+		return "a boolean"
+	case reflect.String:
+		return "a string"
+	case reflect.Slice, reflect.Array:
+		return "a list"
+	case reflect.Struct, reflect.Map:
+		return "an object"
+	default:
+		return "a number"
+	}
 }
