@@ -105,6 +105,7 @@ func newHost(conf *config.Config, inst *installation.Installation, log hclog.Log
 	if h.gateway, err = gateway.New(conf.Services, conf.Host.Gateway.Limits, h.readiness.all, version(), log); err != nil {
 		return nil, errors.Join(err, h.journal.close(), h.registry.Close())
 	}
+	h.gateway.SetURL(conf.Host.Gateway.URL)
 	h.manager = supervise.New(conf.Services, h.start, h.journal.watch, h.news.watch, h.readiness.watch, h.gateway.Watch)
 	h.manager.LimitStarts(conf.Host.StartLimit)
 	h.news.metrics.Observe(h.manager.Statuses, h.journal.counts)

@@ -161,6 +161,7 @@ func (r *reloader) configure(conf *config.Config) {
 	r.journal.configure(conf.Services)
 	r.readiness.configure(conf.Services)
 	r.gateway.Configure(conf.Services)
+	r.gateway.SetURL(conf.Host.Gateway.URL)
 	r.guard.Configure(conf)
 }
 

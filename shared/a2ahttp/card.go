@@ -3,6 +3,7 @@ package a2ahttp
 import (
 	"context"
 	"encoding/json"
+	"maps"
 	"net/http"
 
 	"github.com/a2aproject/a2a-go/v2/a2a"
@@ -28,8 +29,51 @@ func Readdress(card *a2a.AgentCard, url string) *a2a.AgentCard {
 // EncodeCard writes a card that Readdress made, so that clients of both
 // versions can read it.
 func EncodeCard(card *a2a.AgentCard) (json.RawMessage, error) {
-	producer, _ := a2av0.NewStaticAgentCardProducer(card).(a2asrv.AgentCardJSONProducer)
-	return producer.CardJSON(context.Background())
+	return bothVersions{card}.CardJSON(context.Background())
+}
+
+// bothVersions produces a card for clients of both versions.
+type bothVersions struct{ card *a2a.AgentCard }
+
+var _ a2asrv.AgentCardJSONProducer = bothVersions{}
+
+func (b bothVersions) Card(context.Context) (*a2a.AgentCard, error) { return b.card, nil }
+
+// CardJSON is what a2a-go makes of the card, with security schemes that clients
+// of 1.0 can read: a2a-go's are only of 0.3, and its own clients refuse them.
+func (b bothVersions) CardJSON(ctx context.Context) ([]byte, error) {
+	producer, _ := a2av0.NewStaticAgentCardProducer(b.card).(a2asrv.AgentCardJSONProducer)
+	encoded, err := producer.CardJSON(ctx)
+	if err != nil || len(b.card.SecuritySchemes) == 0 {
+		return encoded, err
+	}
+	var card map[string]json.RawMessage
+	if err := json.Unmarshal(encoded, &card); err != nil {
+		return nil, err
+	}
+	current, err := json.Marshal(b.card.SecuritySchemes)
+	if err != nil {
+		return nil, err
+	}
+	if card["securitySchemes"], err = mergeSchemes(card["securitySchemes"], current); err != nil {
+		return nil, err
+	}
+	return json.MarshalIndent(card, "", "  ")
+}
+
+// mergeSchemes gives each security scheme the members that it has in either.
+func mergeSchemes(one, other json.RawMessage) (json.RawMessage, error) {
+	var merged, more map[string]map[string]json.RawMessage
+	if err := json.Unmarshal(one, &merged); err != nil {
+		return nil, err
+	}
+	if err := json.Unmarshal(other, &more); err != nil {
+		return nil, err
+	}
+	for name, members := range more {
+		maps.Copy(merged[name], members)
+	}
+	return json.Marshal(merged)
 }
 
 func serveCard(w http.ResponseWriter, r *http.Request, get func(*http.Request) (*a2a.AgentCard, error)) {
@@ -38,5 +82,5 @@ func serveCard(w http.ResponseWriter, r *http.Request, get func(*http.Request) (
 		http.Error(w, err.Error(), http.StatusServiceUnavailable)
 		return
 	}
-	a2asrv.NewAgentCardHandler(a2av0.NewStaticAgentCardProducer(card)).ServeHTTP(w, r)
+	a2asrv.NewAgentCardHandler(bothVersions{card}).ServeHTTP(w, r)
 }

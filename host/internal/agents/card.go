@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"net/http"
+	"sync/atomic"
 
 	"github.com/a2aproject/a2a-go/v2/a2a"
 
@@ -23,10 +24,20 @@ func urlOf(ctx context.Context) string {
 	return url
 }
 
-// origin is the scheme and host by which the client reached the gateway. What
-// proxies say in headers of their own (Forwarded, X-Forwarded-*) is not
-// believed, since any client can say it too: a proxy passes on the Host.
-func origin(r *http.Request) string {
+// Address is where clients reach the gateway.
+type Address struct{ configured atomic.Value }
+
+// Set has clients be told a URL, of scheme and host, or the one that each of
+// them uses if it is empty.
+func (a *Address) Set(url string) { a.configured.Store(url) }
+
+// of is the URL for the client of a request. What proxies say in headers of
+// their own (Forwarded, X-Forwarded-*) is not believed, since any client can say
+// it too.
+func (a *Address) of(r *http.Request) string {
+	if url, _ := a.configured.Load().(string); url != "" {
+		return url
+	}
 	if r.TLS != nil {
 		return "https://" + r.Host
 	}
@@ -45,10 +56,19 @@ func readCard(encoded []byte) (*a2a.AgentCard, error) {
 	return card, nil
 }
 
-// shown is a card as clients of the gateway see it.
-func (f *Front) shown(card *a2a.AgentCard, url string) *a2a.AgentCard {
+// bearerScheme names the security scheme of the gateway's tokens in cards.
+const bearerScheme = "bearer"
+
+// shown is a card as a client of the gateway sees it. How the agent itself knows
+// its clients does not matter to them: what they show is for the gateway.
+func (f *Front) shown(ctx context.Context, card *a2a.AgentCard, url string) *a2a.AgentCard {
 	card = a2ahttp.Readdress(card, url)
 	card.Capabilities.PushNotifications = f.pushes.supported()
+	card.SecuritySchemes, card.SecurityRequirements = nil, nil
+	if ownerOf(ctx) != "" {
+		card.SecuritySchemes = a2a.NamedSecuritySchemes{bearerScheme: a2a.HTTPAuthSecurityScheme{Scheme: "Bearer"}}
+		card.SecurityRequirements = a2a.SecurityRequirementsOptions{{bearerScheme: a2a.SecuritySchemeScopes{}}}
+	}
 	return card
 }
 
@@ -59,5 +79,5 @@ func (f *Front) currentCard(r *http.Request) (*a2a.AgentCard, error) {
 	}
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	return f.shown(f.card, urlOf(r.Context())), nil
+	return f.shown(r.Context(), f.card, urlOf(r.Context())), nil
 }

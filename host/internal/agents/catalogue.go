@@ -32,16 +32,17 @@ type entry struct {
 func ServeCatalogue(w http.ResponseWriter, r *http.Request, agents []*Front) {
 	list := catalogue{Agents: []entry{}}
 	for _, agent := range agents {
-		list.Agents = append(list.Agents, agent.entry(origin(r)+Path(agent.name)))
+		list.Agents = append(list.Agents, agent.entry(r))
 	}
 	w.Header().Set("Content-Type", "application/json")
 	w.Header().Set("Cache-Control", "no-store")
 	_ = json.NewEncoder(w).Encode(list)
 }
 
-func (f *Front) entry(url string) entry {
+func (f *Front) entry(r *http.Request) entry {
 	f.mu.Lock()
 	defer f.mu.Unlock()
+	url := f.address.of(r) + Path(f.name)
 	e := entry{
 		Name:    f.name,
 		URL:     url,
@@ -52,7 +53,7 @@ func (f *Front) entry(url string) entry {
 	if f.card == nil {
 		return e
 	}
-	card, err := a2ahttp.EncodeCard(f.shown(f.card, url))
+	card, err := a2ahttp.EncodeCard(f.shown(r.Context(), f.card, url))
 	if err != nil {
 		e.Reason = err.Error()
 		return e

@@ -263,5 +263,5 @@ func (f *forward) GetExtendedAgentCard(ctx context.Context, r *a2a.GetExtendedAg
 	if err != nil {
 		return nil, err
 	}
-	return f.shown(card, urlOf(ctx)), nil
+	return f.shown(ctx, card, urlOf(ctx)), nil
 }

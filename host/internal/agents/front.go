@@ -21,6 +21,7 @@ import (
 // Front serves one agent to A2A clients.
 type Front struct {
 	name    string
+	address *Address
 	handler http.Handler
 	life    context.Context
 	running *sync.WaitGroup
@@ -34,11 +35,12 @@ type Front struct {
 	card     *a2a.AgentCard
 }
 
-// NewFront makes the front of an agent, to be served at Path(name) and below.
-// What it does by itself ends with life, and is in running until then.
-func NewFront(life context.Context, name string, running *sync.WaitGroup, log hclog.Logger) *Front {
+// NewFront makes the front of an agent, to be served at Path(name) and below the
+// address. What it does by itself ends with life, and is in running until then.
+func NewFront(life context.Context, name string, address *Address, running *sync.WaitGroup, log hclog.Logger) *Front {
 	f := &Front{
 		name:    name,
+		address: address,
 		life:    life,
 		running: running,
 		tasks:   newTasks(),
@@ -107,7 +109,7 @@ func (f *Front) Disconnect(why string) {
 
 // ServeHTTP serves the agent at its path, and what is below.
 func (f *Front) ServeHTTP(w http.ResponseWriter, r *http.Request) {
-	below := r.Clone(withURL(r.Context(), origin(r)+Path(f.name)))
+	below := r.Clone(withURL(r.Context(), f.address.of(r)+Path(f.name)))
 	below.URL.Path = "/" + strings.TrimPrefix(strings.TrimPrefix(r.URL.Path, Path(f.name)), "/")
 	below.URL.RawPath = ""
 	f.handler.ServeHTTP(w, below)

@@ -62,7 +62,7 @@ func update(id a2a.TaskID, state a2a.TaskState) *a2a.TaskStatusUpdateEvent {
 func newFakeInstance(t *testing.T, agent *fakeTransport) (f *Front, i *instance, wait func()) {
 	t.Helper()
 	running := &sync.WaitGroup{}
-	f = NewFront(t.Context(), "echo", running, hclog.NewNullLogger())
+	f = NewFront(t.Context(), "echo", &Address{}, running, hclog.NewNullLogger())
 	i = &instance{transport: agent}
 	i.life, i.end = context.WithCancelCause(t.Context())
 	return f, i, running.Wait

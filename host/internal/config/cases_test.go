@@ -633,6 +633,11 @@ var badCases = []struct {
 		[]finding{at("6,3-12", "already declared"), at("9,3-12", "the same as token", "3,3-12")},
 	},
 	{
+		"what is no URL of a gateway",
+		`host {| gateway {|  url="agents.example.org"| }|}`,
+		[]finding{at("3,7-27", "scheme and host")},
+	},
+	{
 		"push notifications to what is no origin",
 		`service "agent" "a" {| command=["sh"]| push {|  allow=["https://*", "https://*.example.org", "http://127.0.0.1:80", "example.org", "https://example.org/x", "https://a.*.org", "ftp://*", ""]| }|}|service "mcp" "m" {| command=["sh"]| push {}|}`,
 		[]finding{

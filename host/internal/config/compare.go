@@ -149,6 +149,7 @@ var hostAttributes = []attribute[Host]{
 	value("shutdown.timeout", inPlace, func(h Host) any { return h.ShutdownTimeout }),
 	list("gateway.hosts", inPlace, func(h Host) []string { return h.Gateway.Hosts }),
 	list("gateway.origins", inPlace, func(h Host) []string { return h.Gateway.Origins }),
+	value("gateway.url", inPlace, func(h Host) any { return h.Gateway.URL }),
 	value("gateway.plain_http", inPlace, func(h Host) bool { return h.Gateway.PlainHTTP }),
 	value("gateway.tls", replaces, func(h Host) bool { return h.Gateway.TLS == TLS{} }),
 	{name: "gateway.tls", replaces: inPlace, differs: func(a, b Host) []string {

@@ -18,6 +18,10 @@ type Gateway struct {
 	// it, numeric addresses.
 	Hosts []string
 
+	// URL is scheme and host by which clients reach the gateway, such as
+	// "https://agents.example.org", or empty for those that each of them uses.
+	URL string
+
 	// Origins are the web origins whose pages may use the gateway, such as
 	// "https://app.example.org".
 	Origins []string
@@ -82,6 +86,10 @@ var gatewaySchema = Block{
 			Doc: "names that clients may call the gateway by, without a port, beside those of the loopback interface",
 		},
 		{
+			Name: "url", Type: TypeString, DefaultDoc: "what each client uses", Example: `"https://agents.example.org"`,
+			Doc: "scheme and host by which clients reach the gateway, for the cards of agents; needed behind a proxy that ends TLS",
+		},
+		{
 			Name: "origins", Type: TypeStrings, DefaultDoc: "none", Example: `["https://app.example.org"]`,
 			Doc: "web origins whose pages may use the gateway",
 		},
@@ -122,6 +130,7 @@ func (d *decoder) gateway(block *hcl.Block) gatewayDecl {
 	}
 	content, _ := d.content(block.Body, gatewaySchema)
 	g.Hosts = d.checked(content.Attributes, "hosts", "one element per name", d.hostName)
+	g.URL = d.ownURL(d.str(content.Attributes, "url", ""))
 	g.Origins = d.checked(content.Attributes, "origins", "one element per origin", d.origin)
 	g.PlainHTTP = d.boolean(content.Attributes, "plain_http", false).V
 	if tls := d.single(content, "tls"); tls != nil {
@@ -184,11 +193,34 @@ func (d *decoder) hostName(v val[string], name string) (string, bool) {
 
 // origin checks a web origin, and returns it as browsers write it.
 func (d *decoder) origin(v val[string], name string) (string, bool) {
-	u, err := url.Parse(strings.ToLower(v.V))
-	if err != nil || u.Scheme != "http" && u.Scheme != "https" || u.Host == "" || v.V != "" && u.Scheme+"://"+u.Host != strings.ToLower(v.V) {
+	origin, ok := asOrigin(v.V)
+	if !ok {
 		d.diags.errorf(v.Range, "Not an origin",
 			`%s: scheme and host of a web page are wanted, with the port if it is not the usual one and nothing after it, for instance "https://app.example.org", but not %s.`,
 			name, quote(v.V))
+	}
+	return origin, ok
+}
+
+// ownURL checks the gateway's own URL, which may be absent.
+func (d *decoder) ownURL(v val[string]) string {
+	if !v.Set {
+		return ""
+	}
+	origin, ok := asOrigin(v.V)
+	if !ok {
+		d.diags.errorf(v.Range, "Not the URL of a gateway",
+			`url: scheme and host are wanted, with the port if it is not the usual one and nothing after it, for instance "https://agents.example.org", but not %s.`,
+			quote(v.V))
+	}
+	return origin
+}
+
+// asOrigin returns scheme and host of a URL that has nothing else, in small
+// letters.
+func asOrigin(text string) (string, bool) {
+	u, err := url.Parse(strings.ToLower(text))
+	if err != nil || u.Scheme != "http" && u.Scheme != "https" || u.Host == "" || u.Scheme+"://"+u.Host != strings.ToLower(text) {
 		return "", false
 	}
 	return u.Scheme + "://" + u.Host, true

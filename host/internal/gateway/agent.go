@@ -35,7 +35,7 @@ func newAgent(name string, c *common) *agent {
 	return &agent{
 		common:   c,
 		name:     name,
-		front:    agents.NewFront(c.life, name, c.sessions, log),
+		front:    agents.NewFront(c.life, name, &c.address, c.sessions, log),
 		log:      log,
 		endTools: func() {},
 	}

@@ -5,12 +5,14 @@ import (
 	"encoding/json"
 	"io"
 	"net/http"
+	"net/http/httptest"
 	"strings"
 	"testing"
 
 	"github.com/a2aproject/a2a-go/v2/a2a"
 	"github.com/a2aproject/a2a-go/v2/a2acompat/a2av0"
 
+	"github.com/plughost/plughost/host/internal/caller"
 	"github.com/plughost/plughost/host/internal/supervise"
 )
 
@@ -209,5 +211,37 @@ func TestCardFollowsTheHostThatTheClientWrote(t *testing.T) {
 	}
 	if url := got.SupportedInterfaces[0].URL; url != "http://localhost:1234/a2a/echo" {
 		t.Errorf("URL %s", url)
+	}
+}
+
+func TestCardHasTheConfiguredURL(t *testing.T) {
+	f := newFront(t, agentConfig("echo"))
+	f.readyAgent("echo", newFakeAgent(t, card(), &echoAgent{}))
+	f.SetURL("https://agents.example.org")
+	for _, path := range []string{"/a2a/echo/.well-known/agent-card.json", "/a2a/"} {
+		if got := f.get(path, http.StatusOK); !bytes.Contains(got, []byte("https://agents.example.org/a2a/echo")) || bytes.Contains(got, []byte(f.url)) {
+			t.Errorf("%s: %s", path, got)
+		}
+	}
+}
+
+func TestCardSaysThatATokenIsNeeded(t *testing.T) {
+	f := newFront(t, agentConfig("echo"))
+	own := card()
+	own.SecuritySchemes = a2a.NamedSecuritySchemes{"inside": a2a.HTTPAuthSecurityScheme{Scheme: "Basic"}}
+	f.readyAgent("echo", newFakeAgent(t, own, &echoAgent{}))
+	handler := f.Handler()
+	for name, schemes := range map[string]int{"alice": 1, caller.Owner: 0, "": 0} {
+		request := httptest.NewRequestWithContext(caller.NewContext(t.Context(), caller.Caller{Name: name}),
+			http.MethodGet, "/a2a/echo/.well-known/agent-card.json", nil)
+		recorder := httptest.NewRecorder()
+		handler.ServeHTTP(recorder, request)
+		var got a2a.AgentCard
+		if err := json.Unmarshal(recorder.Body.Bytes(), &got); err != nil {
+			t.Fatal(err)
+		}
+		if len(got.SecuritySchemes) != schemes || len(got.SecurityRequirements) != schemes {
+			t.Errorf("%q sees the schemes %v, and %v of them required", name, got.SecuritySchemes, got.SecurityRequirements)
+		}
 	}
 }

@@ -80,6 +80,7 @@ type common struct {
 	reconnectDelay time.Duration
 	limits         config.GatewayLimits
 	relay          relay.Options
+	address        agents.Address
 	log            hclog.Logger
 }
 
@@ -129,6 +130,10 @@ func (g *Gateway) Watch(change supervise.Change) {
 		}
 	}
 }
+
+// SetURL has clients be told the URL, of scheme and host, by which they reach the
+// gateway; if it is empty, the one that each of them uses.
+func (g *Gateway) SetURL(url string) { g.common.address.Set(url) }
 
 // Introduce tells the gateway of a plugin before its service is said to be
 // ready, and returns when clients see what it has: who waits for a service can
