@@ -10,6 +10,8 @@ import (
 
 	"github.com/plughost/plughost/host/internal/control"
 	"github.com/plughost/plughost/host/internal/installation"
+	"github.com/plughost/plughost/probes"
+	"github.com/plughost/plughost/shared/marker"
 )
 
 // envStateDir names the state directory for those who do not give the flag.
@@ -88,7 +90,28 @@ func newClient(paths installation.Paths) *control.Client {
 // explain says what to do about an error of the client.
 func (l *location) explain(err error) error {
 	if errors.Is(err, control.ErrNoHost) {
+		if pid := l.silentHost(); pid != 0 {
+			return fmt.Errorf("the host on %s, pid %d, takes no requests: it is starting, or about to end; try again", l.dir(""), pid)
+		}
 		return fmt.Errorf("no host is running on %s: start one with 'plughost run --config FILE', or name another directory with --state-dir", l.dir(""))
 	}
 	return err
+}
+
+// silentHost is the pid of a host that runs all the same, or 0.
+func (l *location) silentHost() int {
+	paths, err := installation.Find(l.dir(""))
+	if err != nil {
+		return 0
+	}
+	process, err := probes.Open(paths.LastHost())
+	if err != nil {
+		return 0
+	}
+	defer process.Close()
+	id, err := process.Marker()
+	if err != nil || process.Exited() || id.Kind != marker.KindHost || id.Installation != paths.ID {
+		return 0
+	}
+	return process.PID()
 }

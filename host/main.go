@@ -102,14 +102,22 @@ any crash, takes back exactly the processes that are its own.`,
 }
 
 func newVersionCommand() *cobra.Command {
-	return &cobra.Command{
-		Use:   "version",
-		Short: "Print the version",
-		Args:  cobra.NoArgs,
-		Run: func(cmd *cobra.Command, _ []string) {
-			fmt.Fprintln(cmd.OutOrStdout(), "plughost", version())
+	var asJSON bool
+	cmd := &cobra.Command{
+		Use:     "version",
+		Short:   "Print the version",
+		Example: "  plughost version\n  plughost version --json",
+		Args:    cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			if asJSON {
+				return writeJSON(cmd.OutOrStdout(), map[string]string{"version": version()})
+			}
+			_, err := fmt.Fprintln(cmd.OutOrStdout(), "plughost", version())
+			return err
 		},
 	}
+	cmd.Flags().BoolVar(&asJSON, "json", false, "print JSON")
+	return cmd
 }
 
 // version is the module's, as the Go toolchain stamped it into the binary.

@@ -4,11 +4,16 @@ package test
 
 import (
 	"fmt"
+	"os"
 	"path/filepath"
 	"slices"
 	"strings"
 	"syscall"
 	"testing"
+
+	"github.com/google/uuid"
+
+	"github.com/plughost/plughost/shared/marker"
 )
 
 func TestStatusSaysWhatServicesTake(t *testing.T) {
@@ -164,5 +169,18 @@ func TestNamesOfServicesAreCompleted(t *testing.T) {
 	}
 	if got := offers(t, "logs", "--state-dir", filepath.Join(t.TempDir(), "none"), ""); len(got) != 0 {
 		t.Errorf("without an installation it is completed by %q", got)
+	}
+}
+
+func TestAHostThatStartsIsToldFromNone(t *testing.T) {
+	t.Parallel()
+	stateDir, id := newStateDir(t), marker.Identity{Kind: marker.KindHost, Installation: uuid.NewString()}
+	starting := startMarked(t, id)
+	writeFile(t, filepath.Join(stateDir, "installation"), id.Installation+"\n", 0o600)
+	for pid, want := range map[int]string{starting.Process.Pid: "takes no requests: it is starting", os.Getpid(): "no host is running"} {
+		writeFile(t, filepath.Join(stateDir, "lock"), fmt.Sprintln(pid), 0o600)
+		if _, stderr, code := plughost(t, "reload", "--state-dir", stateDir); code != 1 || !strings.Contains(stderr, want) {
+			t.Errorf("with the pid %d in the lock it ends with status %d and says %q, want %q", pid, code, stderr, want)
+		}
 	}
 }

@@ -71,6 +71,10 @@ func (p Paths) Registry() string { return filepath.Join(p.Dir, registryFile) }
 // Logs is the directory of the services' logs.
 func (p Paths) Logs() string { return filepath.Join(p.Dir, logDir) }
 
+// LastHost is the pid of the host that locked the directory last, or 0. It may be
+// gone, and the pid another's.
+func (p Paths) LastHost() int { return lockedBy(filepath.Join(p.Dir, lockFile)) }
+
 // Installation is a state directory that this process has locked.
 type Installation struct {
 	Paths
@@ -138,9 +142,7 @@ func acquire(dir string) (*os.File, error) {
 		return nil, errors.Join(fmt.Errorf("cannot lock the state directory: %w", err), f.Close())
 	}
 	if !locked {
-		content, _ := os.ReadFile(path)
-		pid, _ := strconv.Atoi(strings.TrimSpace(string(content)))
-		return nil, errors.Join(&LockedError{Dir: dir, PID: pid}, f.Close())
+		return nil, errors.Join(&LockedError{Dir: dir, PID: lockedBy(path)}, f.Close())
 	}
 	content := []byte(strconv.Itoa(os.Getpid()) + "\n")
 	if _, err := f.WriteAt(content, 0); err != nil {
@@ -150,6 +152,16 @@ func acquire(dir string) (*os.File, error) {
 		return nil, errors.Join(fmt.Errorf("cannot lock the state directory: %w", err), f.Close())
 	}
 	return f, nil
+}
+
+// lockedBy is the pid in a lock file, or 0.
+func lockedBy(path string) int {
+	content, err := os.ReadFile(path)
+	if err != nil {
+		return 0
+	}
+	pid, _ := strconv.Atoi(strings.TrimSpace(string(content)))
+	return pid
 }
 
 func readOrMakeID(dir string) (string, error) {
