@@ -24,6 +24,7 @@ import (
 	"github.com/plughost/plughost/host/internal/reclaim"
 	"github.com/plughost/plughost/host/internal/registry"
 	"github.com/plughost/plughost/host/internal/supervise"
+	"github.com/plughost/plughost/shared"
 	"github.com/plughost/plughost/shared/marker"
 )
 
@@ -45,6 +46,7 @@ type host struct {
 	launcher  *launch.Launcher
 	reclaimer *reclaim.Reclaimer
 	plugins   *pluginChecker
+	attached  map[string]shared.Reattach // by service: not to be started
 	adopted   adoptedInstances
 	journal   *journal
 	news      *news
@@ -89,6 +91,9 @@ func newHost(conf *config.Config, inst *installation.Installation, log hclog.Log
 		Spawner:      &launch.Spawner{},
 		OutliveHost:  outliveHost,
 		Groups:       h.limits.open(inst.ID, log),
+	}
+	if h.attached, err = launch.ParseReattach(os.Getenv(shared.EnvReattach)); err != nil {
+		return nil, errors.Join(err, h.registry.Close())
 	}
 	h.plugins = newPluginChecker(inst.Dir, h.launcher.Spawner, &h.launcher.Binaries)
 	h.reclaimer = &reclaim.Reclaimer{
@@ -145,6 +150,9 @@ func (h *host) start(ctx context.Context, service config.Service) (supervise.Ins
 	if instance := h.adopted.take(service.Ref()); instance != nil {
 		return h.introduced(ctx, service, instance)
 	}
+	if at, ok := h.attached[service.Name]; ok {
+		return h.attach(ctx, service, at)
+	}
 	if service.Port != 0 {
 		if err := h.reclaimer.FreePort(ctx, service.Port); err != nil {
 			h.news.startRefused(service.Ref(), err)
@@ -164,6 +172,28 @@ func (h *host) start(ctx context.Context, service config.Service) (supervise.Ins
 		return instance, err
 	}
 	return h.introduced(ctx, service, instance)
+}
+
+// attach uses a plugin that somebody else has started.
+func (h *host) attach(ctx context.Context, service config.Service, at shared.Reattach) (supervise.Instance, error) {
+	ctx, cancel := context.WithTimeout(ctx, service.ReadyTimeout)
+	defer cancel()
+	spec, err := h.spec(service)
+	if err != nil {
+		return nil, err
+	}
+	instance, err := launch.Attach(ctx, at, spec)
+	if err != nil {
+		return nil, err
+	}
+	h.log.Warn("attached to a plugin that somebody else has started, and will not end it", "service", service.Ref(), "pid", at.PID)
+	return h.introduced(ctx, service, instance)
+}
+
+// plugin is a plugin that runs, for those who supervise it and those who use it.
+type plugin interface {
+	supervise.Instance
+	gateway.Plugin
 }
 
 // spec says how a service is launched.
@@ -195,7 +225,7 @@ func specOf(service config.Service) (launch.Spec, error) {
 
 // introduced returns an instance once clients can use it, and ends one that
 // they cannot.
-func (h *host) introduced(ctx context.Context, service config.Service, instance *launch.Instance) (supervise.Instance, error) {
+func (h *host) introduced(ctx context.Context, service config.Service, instance plugin) (supervise.Instance, error) {
 	if err := h.introduce(ctx, service, instance); err != nil {
 		err = explainIntroduction(err, instance)
 		if _, stopErr := instance.Stop(context.WithoutCancel(ctx), service.StopGrace); stopErr != nil {
@@ -211,7 +241,7 @@ const exitGrace = 250 * time.Millisecond
 
 // explainIntroduction adds how the instance ended, if it did: its exit status
 // says whether there is a point in trying again.
-func explainIntroduction(err error, instance *launch.Instance) error {
+func explainIntroduction(err error, instance plugin) error {
 	select {
 	case <-instance.Exited():
 		return errors.Join(err, instance.ExitError())
@@ -222,7 +252,7 @@ func explainIntroduction(err error, instance *launch.Instance) error {
 
 // introduce has the gateway show what a new instance has, in the time that a
 // start may take.
-func (h *host) introduce(ctx context.Context, service config.Service, instance *launch.Instance) error {
+func (h *host) introduce(ctx context.Context, service config.Service, instance plugin) error {
 	ctx, cancel := context.WithTimeout(ctx, service.ReadyTimeout)
 	defer cancel()
 	return h.gateway.Introduce(ctx, service.Ref(), instance)

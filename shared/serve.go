@@ -98,6 +98,9 @@ func Serve(p Plugin) {
 }
 
 func serve(p Plugin) error {
+	if Debugged() {
+		return serveDebugged(p, os.Stdout)
+	}
 	env, err := readEnvironment(os.Getenv)
 	if err != nil {
 		return err

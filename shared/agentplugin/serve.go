@@ -38,7 +38,7 @@ import (
 // Run by hand, it says how to host the plugin and exits with status 1, as it
 // does, with the reason on standard error, when the agent cannot be served.
 func Serve(card *a2a.AgentCard, executor a2asrv.AgentExecutor, opts ...Option) {
-	if !shared.Hosted() {
+	if !shared.Hosted() && !shared.Debugged() {
 		fmt.Fprint(os.Stderr, howToHost(os.Args[0]))
 		os.Exit(1)
 	}

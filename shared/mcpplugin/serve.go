@@ -48,7 +48,7 @@ func Serve(server *mcp.Server, opts ...Option) {
 		fmt.Fprintln(os.Stderr, "[ERROR]", err)
 		os.Exit(1)
 	}
-	if !shared.Hosted() {
+	if !shared.Hosted() && !shared.Debugged() {
 		if err := shared.ConfigureByHand(config); err != nil {
 			fmt.Fprintln(os.Stderr, err)
 			os.Exit(1)

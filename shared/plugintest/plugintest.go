@@ -21,6 +21,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"runtime"
+	"slices"
 	"strconv"
 	"testing"
 	"time"
@@ -133,7 +134,7 @@ func (p *Plugin) start(binary string, o options) error {
 	defer lifelineR.Close()
 	p.lifeline = lifelineW
 	p.cmd = exec.Command(binary, o.args...)
-	p.cmd.Env = append(o.env, shared.EnvInstanceDir+"="+p.dir)
+	p.cmd.Env = slices.Concat(o.env, []string{shared.EnvInstanceDir + "=" + p.dir})
 	if runtime.GOOS != "windows" {
 		p.cmd.ExtraFiles = []*os.File{lifelineR}
 		p.cmd.Env = append(p.cmd.Env, shared.EnvLifeline+"=3")

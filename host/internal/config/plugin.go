@@ -111,7 +111,7 @@ func (r *settingsReader) value(expr hcl.Expression, path []string) (any, bool) {
 	if exprs, diags := hcl.ExprList(expr); !diags.HasErrors() {
 		list := make([]any, len(exprs))
 		for i, item := range exprs {
-			at := append(path, strconv.Itoa(i))
+			at := slices.Concat(path, []string{strconv.Itoa(i)})
 			r.places[pointer(at)] = spot{name: item.Range(), value: item.Range()}
 			list[i], _ = r.value(item, at)
 		}
@@ -151,7 +151,7 @@ func (r *settingsReader) object(pairs []hcl.KeyValuePair, path []string) map[str
 		if !ok {
 			continue
 		}
-		at := append(path, name)
+		at := slices.Concat(path, []string{name})
 		if before, dup := r.places[pointer(at)]; dup {
 			r.diags.errorf(pair.Key.Range(), "Duplicate setting", "%s is already set at %s.", settingName(at), before.name)
 			continue

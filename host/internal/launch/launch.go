@@ -273,19 +273,18 @@ func (i *Instance) start(ctx context.Context, spec Spec) error {
 	if err := i.ask(ctx, protocol, spec.Kind); err != nil {
 		return err
 	}
-	if err := i.configure(ctx, spec.Configuration); err != nil || spec.OrphanTTL == 0 {
+	if err := configure(ctx, i.conn, i.describe.GetConfigSchema(), spec.Configuration); err != nil || spec.OrphanTTL == 0 {
 		return err
 	}
 	return i.recordAddress()
 }
 
-// configure hands the plugin its configuration, over the connection alone: it
-// may hold secrets.
-func (i *Instance) configure(ctx context.Context, configuration Configuration) error {
+// configure hands a plugin its configuration, over the connection alone: it may
+// hold secrets.
+func configure(ctx context.Context, conn *grpc.ClientConn, schema []byte, configuration Configuration) error {
 	if configuration == nil {
 		return nil
 	}
-	schema := i.describe.GetConfigSchema()
 	config, err := configuration.FitConfig(schema)
 	if err != nil {
 		return &ConfigError{err}
@@ -293,7 +292,7 @@ func (i *Instance) configure(ctx context.Context, configuration Configuration) e
 	if len(schema) == 0 {
 		return nil
 	}
-	answer, err := plughostv1.NewPluginClient(i.conn).Configure(ctx, &plughostv1.ConfigureRequest{Config: config})
+	answer, err := plughostv1.NewPluginClient(conn).Configure(ctx, &plughostv1.ConfigureRequest{Config: config})
 	if err != nil {
 		return fmt.Errorf("it cannot be configured: %w", err)
 	}
