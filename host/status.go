@@ -235,7 +235,7 @@ func writeServices(ctx context.Context, at *location, w io.Writer, status contro
 			fmt.Fprintln(w)
 		}
 		fmt.Fprintf(w, "%s is %s\n\n", s.Service, s.State)
-		for _, line := range append(describe(s, time.Now()), known.evidence(s.PID)...) {
+		for _, line := range append(describe(s, time.Now()), known.evidence(s)...) {
 			if line[1] != "" {
 				fmt.Fprintf(w, "  %-15s  %s\n", line[0], line[1])
 			}
@@ -274,13 +274,18 @@ func numberOrNone(n int) string {
 }
 
 // evidence is what proves that a process is the installation's, by names.
-func (k knowledge) evidence(pid int) [][2]string {
+func (k knowledge) evidence(s control.ServiceStatus) [][2]string {
+	pid := s.PID
 	if pid == 0 {
 		return nil
 	}
 	found, err := k.identify(pid)
 	if err != nil {
 		return [][2]string{{"pid", strconv.Itoa(pid)}, {"proof", err.Error()}}
+	}
+	command := commandLine(found.Info)
+	if s.SecretCommand {
+		command = "(sensitive value)"
 	}
 	proof := verdictText(found.Proof.Verdict)
 	if found.Proof.By != "" {
@@ -291,7 +296,7 @@ func (k knowledge) evidence(pid int) [][2]string {
 	}
 	return [][2]string{
 		{"pid", strconv.Itoa(pid)},
-		{"command", commandLine(found.Info)},
+		{"command", command},
 		{"user", owner(found.Info.User, found.Info.UID)},
 		{"proof", proof},
 		{"marker", describeIdentity(found.Proof.Identity, k.installation)},

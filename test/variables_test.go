@@ -55,6 +55,7 @@ func TestSecretsAreShownNowhere(t *testing.T) {
 	}
 	give(fmt.Sprintf("token = %q\n", secrets[0]))
 	service := fault("f", "  env = merge({ LOG = var.name }, { AUTH = \"Bearer ${var.token}\" })\n")
+	service = strings.Replace(service, "faultplugin\"]", "faultplugin\", var.token]", 1)
 	opts := faultConfig(t, hostOptions{
 		args: []string{"--var-file", varFile, "--var", "name=of the flag"}, env: []string{"PLUGHOST_VAR_name=of the environment"},
 		hostBlock: "  log_level = \"trace\"\n",
@@ -73,6 +74,7 @@ func TestSecretsAreShownNowhere(t *testing.T) {
 		ask("plan", atHost...)
 		ask("plan", append(atHost, "--json")...)
 		ask("status", append(atHost, "--json")...)
+		ask("status", append(atHost, "f")...)
 		ask("logs", append(atHost, "f")...)
 		ask("events", atHost...)
 	}

@@ -285,6 +285,11 @@ var badCases = []struct {
 		[]finding{at("3,7-20", "service.mcp.a.port, service.mcp.b.port, service.mcp.a.port", "7,7-20")},
 	},
 	{
+		"file of variables among the files",
+		`token="hunter2"|@}`,
+		[]finding{at("1,1-6", "not expected here", "--var-file")},
+	},
+	{
 		"dash that belongs to the name",
 		`locals {| base=8100|}|@ port=local.base-1|}`,
 		[]finding{at("6,7-19", "local.base-1 is not declared", "write local.base - 1")},
@@ -328,6 +333,11 @@ var badCases = []struct {
 			at("18,11-20", "command: the value is sensitive"),
 			at("22,7-27", "port: the value is sensitive"),
 		},
+	},
+	{
+		"sensitive argument",
+		`variable "token" {| sensitive=true| default="hunter2"|}|service "mcp" "a" {| command=["sh","-c",var.token]|}`,
+		[]finding{warns("6,2-9", "whoever can list the processes", "env")},
 	},
 	{
 		"default of a sensitive variable",

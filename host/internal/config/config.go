@@ -201,6 +201,10 @@ func (s Service) IsSensitive(attribute string) bool {
 	return slices.Contains(s.Sensitive, attribute) || slices.Contains(s.Sensitive, whole)
 }
 
+// SecretCommand reports whether an argument of the program is to be shown
+// nowhere.
+func (s Service) SecretCommand() bool { return s.IsSensitive("command") || s.IsSensitive("exec") }
+
 // Hash returns a digest of all that a running instance was made from: kind,
 // name, command or what is served in its place, executable path, directory,
 // variables, inherited names, port, what it does when the host ends, what it is

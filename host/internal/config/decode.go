@@ -73,11 +73,25 @@ func (d *decoder) content(body hcl.Body, schema Block) (content *hcl.BodyContent
 	if len(diags) > 0 && schema.Type == "service" {
 		hintOtherWords(body, diags)
 	}
+	if schema.Type == "" {
+		d.hideValues(diags)
+	}
 	d.diags.native(diags)
 	if content == nil {
 		content = &hcl.BodyContent{}
 	}
 	return content, !diags.HasErrors()
+}
+
+// hideValues hides what stands outside of all blocks: it may be a file of
+// variables, and hold secrets.
+func (d *decoder) hideValues(diags hcl.Diagnostics) {
+	for _, diag := range diags {
+		if diag.Subject != nil && diag.Summary != "Unsupported block type" {
+			d.diags.hide(*diag.Subject)
+			diag.Detail += " Values of variables stand in a file that --var-file names, outside of the directory of the configuration."
+		}
+	}
 }
 
 // hintOtherWords adds a hint where an unknown argument has the name that other

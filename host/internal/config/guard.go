@@ -17,6 +17,7 @@ import (
 // far above what anybody writes and far below what hurts.
 const (
 	maxFileSize  = 1 << 20 // bytes
+	maxSize      = 8 << 20 // bytes of all files; some fifty thousand services
 	maxBrackets  = 100     // open at once
 	maxPrefixes  = 100     // of ! and - in a row
 	maxOperators = 10_000  // in a file

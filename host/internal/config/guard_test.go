@@ -96,3 +96,13 @@ func TestLimitsLeaveRoomForOrdinaryDepth(t *testing.T) {
 	cfg, diags = loadText(t, "services.hcl", written(`@ env={A="`+strings.Repeat("${(1)}", 10*maxBrackets)+`"}|}`))
 	good(t, cfg, diags)
 }
+
+func TestFilesTogetherAreBounded(t *testing.T) {
+	t.Chdir(t.TempDir())
+	comment := strings.Repeat("#"+strings.Repeat("x", 1000)+"\n", maxFileSize/1002)
+	for i := range 12 {
+		write(t, fmt.Sprintf("conf/%02d.hcl", i), comment)
+	}
+	_, diags := Load("conf")
+	wantFindings(t, diags, at("", "more than 8MiB", "08.hcl"))
+}

@@ -32,6 +32,7 @@ type loader struct {
 	names   []string // of all files, in the order they were read
 	files   map[string]*hcl.File
 	seen    map[string]bool // absolute paths
+	size    int             // of all files, in bytes
 	partial bool            // a file could not be read or parsed
 }
 
@@ -130,6 +131,14 @@ func (l *loader) file(name string, info fs.FileInfo) {
 	src, err := readLimited(name)
 	if err != nil {
 		l.unreadable(name, err)
+		return
+	}
+	if l.size += len(src); l.size > maxSize {
+		l.partial = true
+		if l.size-len(src) <= maxSize { // else that has been reported
+			l.diags.errorf(hcl.Range{Filename: name}, "Configuration too large",
+				"All files together have more than %s. From %s on they are not read.", sizeText(maxSize), quote(name))
+		}
 		return
 	}
 	s := &source{name: name, text: src, dir: filepath.Dir(abs), json: strings.HasSuffix(name, jsonSuffix)}

@@ -136,6 +136,16 @@ func (d *decoder) sensitiveAttributes(block *hcl.Block, schema Block, prefix str
 	return slices.Compact(names)
 }
 
+// secretArguments warns of sensitive values where the system shows them.
+func (d *decoder) secretArguments(s *serviceDecl, attrs hcl.Attributes) {
+	for _, name := range []string{"command", "exec"} {
+		if attr := attrs[name]; attr != nil && s.Path != "" && s.IsSensitive(name) {
+			d.diags.warnf(attr.NameRange, "Sensitive argument",
+				"%s: whoever can list the processes of this machine sees the arguments of a program. Pass a sensitive value in env.", name)
+		}
+	}
+}
+
 // entryAt returns the name in a map whose value stands at a range, after a dot;
 // or nothing, if it is no map or the names cannot be told apart.
 func (d *decoder) entryAt(expr hcl.Expression, rng hcl.Range) string {

@@ -206,6 +206,7 @@ func (d *decoder) service(block *hcl.Block) *serviceDecl {
 	d.confinement(s, content)
 	s.Config = d.pluginConfig(content)
 	s.Sensitive = d.sensitiveAttributes(block, serviceSchema, "", d.diags.latest[evaluated:])
+	d.secretArguments(s, attrs)
 	return s
 }
 

@@ -528,6 +528,8 @@ func (s *service) status() Status {
 		Restarts: max(0, s.starts-1),
 		NextTry:  s.nextTry,
 		Delay:    s.delay,
+
+		SecretCommand: s.conf.SecretCommand(),
 	}
 	status.HealthFailures = s.unwell
 	if s.running != nil {

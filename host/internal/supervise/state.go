@@ -84,6 +84,9 @@ type Status struct {
 	Delay   time.Duration `json:"-"`
 	// LastError is the last failure, kept until the next start that was asked.
 	LastError string `json:"lastError,omitempty"`
+	// SecretCommand says that the command line of its process holds something
+	// sensitive.
+	SecretCommand bool `json:"secretCommand,omitempty"`
 }
 
 // Change is a transition of a service.
