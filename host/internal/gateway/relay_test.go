@@ -718,24 +718,73 @@ func TestSubscriptionsAreNamedAsTheirClientsNameThem(t *testing.T) {
 	}
 }
 
-func TestOfferedToolsChangeForOpenSessions(t *testing.T) {
-	f := newFront(t, mcpConfig("a"))
-	f.ready("a", newPlugin(t, newServer("one", "two")))
-	changed := make(chan struct{}, 10)
-	session := f.connect("/mcp/a", legacy, &mcp.ClientOptions{
-		ToolListChangedHandler: func(context.Context, *mcp.ToolListChangedRequest) { changed <- struct{}{} },
-	})
-	expect(t, "at first", toolNames(t, session), []string{"one", "two"})
-	less := mcpConfig("a")
-	less.Tools.Deny = []string{"t*"}
-	f.Configure([]config.Service{less})
-	<-changed
-	expect(t, "then", toolNames(t, session), []string{"one"})
-	_, err := call(t.Context(), session, "two")
-	var refused *jsonrpc.Error
-	if !errors.As(err, &refused) || refused.Code != jsonrpc.CodeInvalidParams {
-		t.Errorf("error %v", err)
+func TestOfferedToolsChangeForWhoListens(t *testing.T) {
+	for _, version := range versions {
+		t.Run(version, func(t *testing.T) {
+			f := newFront(t, mcpConfig("a"))
+			f.ready("a", newPlugin(t, newServer("one", "two")))
+			changed := make(chan struct{}, 10)
+			session := f.connect("/mcp/a", version, &mcp.ClientOptions{
+				ToolListChangedHandler: func(context.Context, *mcp.ToolListChangedRequest) { changed <- struct{}{} },
+			})
+			expect(t, "at first", toolNames(t, session), []string{"one", "two"})
+			less := mcpConfig("a")
+			less.Tools.Deny = []string{"t*"}
+			eventually(t, "the client listens and hears of it", func() bool {
+				f.Configure([]config.Service{mcpConfig("a")})
+				f.Configure([]config.Service{less})
+				return len(changed) > 0
+			})
+			expect(t, "then", toolNames(t, session), []string{"one"})
+			_, err := call(t.Context(), session, "two")
+			var refused *jsonrpc.Error
+			if !errors.As(err, &refused) || refused.Code != jsonrpc.CodeInvalidParams {
+				t.Errorf("error %v", err)
+			}
+		})
 	}
+}
+
+// Who listens without a session hears of changes after a restart, too: of all
+// that may have changed meanwhile, and of what changes then.
+func TestListeningOutlivesThePlugin(t *testing.T) {
+	noGoroutineStays(t)
+	f := newFront(t, mcpConfig("a"))
+	first := newPlugin(t, newServer("one"))
+	f.ready("a", first)
+	response := f.alone().send(http.MethodPost, `{"jsonrpc":"2.0","id":"x","method":"subscriptions/listen","params":{"notifications":{"toolsListChanged":true},`+rawMeta+`}}`,
+		map[string]string{"Mcp-Method": "subscriptions/listen"})
+	defer response.Body.Close()
+	lines := bufio.NewScanner(response.Body)
+	next := func() string {
+		for lines.Scan() {
+			if data, ok := strings.CutPrefix(lines.Text(), "data: "); ok {
+				return data
+			}
+		}
+		return "the end"
+	}
+	if got := next(); !strings.Contains(got, "acknowledged") {
+		t.Fatalf("first comes %s", got)
+	}
+	first.die()
+	f.enter("a", supervise.Backoff, "")
+	server := newServer("one")
+	f.ready("a", newPlugin(t, server))
+	for _, when := range []string{"after the restart", "after a change"} {
+		if got := next(); !strings.Contains(got, "tools/list_changed") || !strings.Contains(got, `"io.modelcontextprotocol/subscriptionId":"x"`) {
+			t.Errorf("%s comes %s", when, got)
+		}
+		addTool(server, "two", nil)
+	}
+	f.enter("a", supervise.Stopped, "")
+	f.change(config.KindMCP, "a", supervise.Status{State: supervise.Removed}, nil)
+	for got := next(); got != "the end"; got = next() {
+		if !strings.Contains(got, "list_changed") {
+			t.Errorf("at last comes %s", got)
+		}
+	}
+	http.DefaultClient.CloseIdleConnections()
 }
 
 // A client that does not take a large answer holds up no other call, not even

@@ -162,18 +162,35 @@ func (l *link) find(ok func(*call) bool) (found *call) {
 // send sends a message. What holds it up is a plugin that does not read: the
 // wait for one's turn ends with ctx, and a send under way with the link.
 func (l *link) send(ctx context.Context, message []byte, header map[string]string) error {
-	select {
-	case l.sending <- struct{}{}:
-	case <-ctx.Done():
-		return ctx.Err()
-	case <-l.ctx.Done():
-		return l.backend.relay.errLost()
+	if err := l.turn(ctx); err != nil {
+		return err
 	}
 	defer func() { <-l.sending }()
 	if err := l.stream.Send(&plughostv1.Frame{Message: message, Header: header}); err != nil {
 		return l.backend.relay.errLost() // why is with the receiver
 	}
 	return nil
+}
+
+// closeSend tells the plugin that nothing more comes.
+func (l *link) closeSend(ctx context.Context) error {
+	if err := l.turn(ctx); err != nil {
+		return err
+	}
+	defer func() { <-l.sending }()
+	return l.stream.CloseSend()
+}
+
+// turn waits until nobody else sends.
+func (l *link) turn(ctx context.Context) error {
+	select {
+	case l.sending <- struct{}{}:
+		return nil
+	case <-ctx.Done():
+		return ctx.Err()
+	case <-l.ctx.Done():
+		return l.backend.relay.errLost()
+	}
 }
 
 // sendCall sends the request of a call that has begun. The call fails if that

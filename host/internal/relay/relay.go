@@ -38,9 +38,9 @@
 //
 // From 2026-07-28 on each request stands alone. It has a lane, a link for one
 // request at a time, to itself; lanes are used again, by the same caller. What
-// still comes for an earlier request is dropped. A request to listen has a lane of
-// its own for as long as it lasts. A client that leaves cancels its request, and
-// the lane is given up.
+// still comes for an earlier request is dropped. A client that leaves cancels its
+// request, and the lane is given up. A request to listen has a link of its own, and
+// outlives the plugin as a session does.
 package relay
 
 import (
@@ -111,7 +111,9 @@ type Relay struct {
 	tools    config.Tools
 	headers  map[string][]mcphttp.ParamHeader // by tool
 	sessions map[string]*session
-	lanes    lanes
+	// listeners are those without a session who listen.
+	listeners map[*listening]struct{}
+	lanes     lanes
 }
 
 // New makes a relay for a service that is not started yet.
@@ -135,6 +137,8 @@ func New(service string, tools config.Tools, options Options, log hclog.Logger) 
 		why:      "it is not started yet",
 		tools:    tools,
 		sessions: make(map[string]*session),
+
+		listeners: make(map[*listening]struct{}),
 	}
 	r.life, r.end = context.WithCancel(context.Background())
 	return r
@@ -172,6 +176,9 @@ func (r *Relay) Offer(tools config.Tools) {
 	}
 	for _, s := range r.all() {
 		s.toolsChanged()
+	}
+	for _, g := range r.listeningNow() {
+		g.toolsChanged()
 	}
 }
 
@@ -232,9 +239,12 @@ func (r *Relay) visible(c caller.Caller) func(tool string) bool {
 	return func(tool string) bool { return tools.Offers(tool) && c.Tool(r.service, tool) }
 }
 
-// restoreListening gives the sessions that a client listens to their links, so
-// that it hears of what has changed.
+// restoreListening gives those who listen their links, so that they hear of what
+// has changed.
 func (r *Relay) restoreListening(b *backend) {
+	for _, g := range r.listeningNow() {
+		_ = g.open(b) // else the instance is gone already
+	}
 	for _, s := range r.all() {
 		if b.ctx.Err() != nil {
 			return

@@ -3,6 +3,7 @@ package relay
 import (
 	"context"
 	"errors"
+	"fmt"
 	"net/http"
 	"slices"
 	"strconv"
@@ -31,9 +32,6 @@ type lane struct {
 
 	mu      sync.Mutex
 	current *call
-	// listens says that the request is one to listen, so that all that comes
-	// is for it.
-	listens bool
 }
 
 // lanes are those that wait to be used again.
@@ -90,6 +88,10 @@ func (r *Relay) serveStateless(w http.ResponseWriter, req *http.Request) {
 		w.WriteHeader(http.StatusAccepted)
 		return
 	}
+	if string(m.Method) == methodListen {
+		r.serveListening(w, req, &m)
+		return
+	}
 	r.serveAlone(w, req, &m)
 }
 
@@ -119,7 +121,7 @@ func (r *Relay) serveAlone(w http.ResponseWriter, req *http.Request, m *wire.Mes
 	if err == nil {
 		c.edit, c.token = editor(tools, m), tokenOf(m)
 		r.observe(c, m)
-		err = n.begin(c, m)
+		err = n.begin(c)
 	}
 	if err != nil {
 		writeUnavailable(w, c.id, err)
@@ -127,8 +129,8 @@ func (r *Relay) serveAlone(w http.ResponseWriter, req *http.Request, m *wire.Mes
 	}
 	n.sendCall(req.Context(), c, m, passedOn(req.Header))
 	y := reply{w: w, r: req, call: c, quiet: patience, until: r.life, statuses: true}
-	if !y.write() {
-		n.leave(c)
+	if !y.write() && n.abandon(c) {
+		c.end(OutcomeCancelled)
 	}
 }
 
@@ -147,65 +149,60 @@ func (r *Relay) lane(caller string) (*lane, error) {
 }
 
 // begin gives the lane to a call. It is free again with the answer.
-func (n *lane) begin(c *call, m *wire.Message) error {
-	listens := string(m.Method) == "subscriptions/listen"
-	c.settle = func(*wire.Message) { n.settled(listens) }
+func (n *lane) begin(c *call) error {
+	c.settle = func(*wire.Message) { n.settled() }
 	n.mu.Lock()
 	defer n.mu.Unlock()
-	n.current, n.listens = c, listens
+	n.current = c
 	return n.link.begin(c)
 }
 
-func (n *lane) settled(listens bool) {
+func (n *lane) settled() {
 	n.mu.Lock()
 	n.current = nil
 	n.mu.Unlock()
-	if listens || !n.alive() {
-		n.cancel()
-		return
+	if n.alive() {
+		n.backend.relay.lanes.put(n)
 	}
-	n.backend.relay.lanes.put(n)
 }
 
-// leave cancels a call whose client has left. The lane is not used again.
-func (n *lane) leave(c *call) {
-	if !n.forget(c) {
-		return // it is answered
+// abandon cancels a call whose client has left, and gives the link up. It
+// reports false if the call was answered before.
+func (l *link) abandon(c *call) bool {
+	if !l.forget(c) {
+		return false
 	}
-	c.end(OutcomeCancelled)
-	relay := n.backend.relay
-	message := []byte(`{"jsonrpc":"2.0","method":"notifications/cancelled","params":{"reason":"the client has left","requestId":` +
-		strconv.FormatInt(c.number, 10) + `}}`)
-	if !relay.run(func() { n.giveUp(message) }) {
-		n.cancel()
+	message := fmt.Appendf(nil, `{"jsonrpc":"2.0","method":"notifications/cancelled","params":{"reason":"the client has left","requestId":%d}}`, c.number)
+	if !l.backend.relay.run(func() { l.giveUp(message) }) {
+		l.cancel()
 	}
+	return true
 }
 
 // giveUp sends a last message and lets the plugin end the stream.
-func (n *lane) giveUp(message []byte) {
-	defer n.cancel()
-	ctx, cancel := context.WithTimeout(n.ctx, leaveTimeout)
+func (l *link) giveUp(message []byte) {
+	defer l.cancel()
+	ctx, cancel := context.WithTimeout(l.ctx, leaveTimeout)
 	defer cancel()
-	if n.send(ctx, message, nil) != nil || n.stream.CloseSend() != nil {
+	if l.send(ctx, message, nil) != nil || l.closeSend(ctx) != nil {
 		return
 	}
 	<-ctx.Done()
 }
 
+// noRequests is what a plugin is told that asks a client without a session.
+const noRequests = "this revision has no requests of the server"
+
 // received takes what the plugin sends by itself.
 func (n *lane) received(l *link, frame *plughostv1.Frame, m *wire.Message) {
 	if m.Kind == wire.Request {
-		l.refuse(m, wire.CodeMethodNotFound, "this revision has no requests of the server")
+		l.refuse(m, wire.CodeMethodNotFound, noRequests)
 		return
 	}
 	n.mu.Lock()
-	c, listens := n.current, n.listens
+	c := n.current
 	n.mu.Unlock()
-	switch {
-	case c == nil:
-	case listens:
-		c.out.offer(forSubscription(c, m))
-	case belongs(c, frame, m):
+	if c != nil && belongs(c, frame, m) {
 		c.out.offer(item{head: m.Raw})
 	}
 }
@@ -218,16 +215,6 @@ func belongs(c *call, frame *plughostv1.Frame, m *wire.Message) bool {
 	}
 	at, err := m.ProgressToken()
 	return err == nil && string(m.Method) == "notifications/progress" && at.Found() && string(m.Bytes(at)) == string(c.token)
-}
-
-// forSubscription has a notification name its subscription as the client does:
-// by the id of the request.
-func forSubscription(c *call, m *wire.Message) item {
-	at, err := m.Param("_meta", mcp.MetaKeySubscriptionID)
-	if err != nil || string(m.Bytes(at)) != strconv.FormatInt(c.number, 10) {
-		return item{head: m.Raw}
-	}
-	return item{head: m.Raw[:at.Start], id: c.id, tail: m.Raw[at.End:]}
 }
 
 // statusOf is the HTTP status that an error has where errors have one.
