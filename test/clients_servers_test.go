@@ -104,6 +104,7 @@ func checkEverything(t *testing.T, h *host, clients clients) {
 		Tools, Progress    []string
 		Resources, Prompts int
 		Echo, Again        string
+		Asked, Sampled     string
 		Cancelled          bool
 	}
 	output := clients.node(t, 0, filepath.Join(clients.dir, "everything.mjs"), h.base+"/mcp/everything")
@@ -116,7 +117,32 @@ func checkEverything(t *testing.T, h *host, clients clients) {
 	if got.Echo != "Echo: hello" || got.Again != "Echo: again" || !got.Cancelled {
 		t.Errorf("got %s", output)
 	}
+	if !strings.Contains(got.Asked, "declined") || !strings.Contains(got.Sampled, "sampled") {
+		t.Errorf("the server was told %q and %q, want what the client said", got.Asked, got.Sampled)
+	}
 	if want := "1/4 2/4 3/4 4/4"; strings.Join(got.Progress, " ") != want {
 		t.Errorf("the progress is %v, want %s", got.Progress, want)
+	}
+}
+
+// TestClientInspectorOfHostedServers has the MCP Inspector use a server that
+// knows no revision without sessions, as a client of each era.
+func TestClientInspectorOfHostedServers(t *testing.T) {
+	clients := installedClients(t)
+	h := startServers(t, clients, t.TempDir())
+	for _, era := range []string{"legacy", "modern"} {
+		t.Run(era, func(t *testing.T) {
+			inspector := inspector{clients: clients, url: h.base + "/mcp/everything", era: era}
+			var call struct{ Content []struct{ Text string } }
+			inspector.run(t, 0, &call, "--method", "tools/call", "--tool-name", "echo", "--tool-args-json", `{"message":"hello"}`)
+			if len(call.Content) != 1 || call.Content[0].Text != "Echo: hello" {
+				t.Errorf("got %+v", call)
+			}
+			var list struct{ Resources []named }
+			inspector.run(t, 0, &list, "--method", "resources/list")
+			if len(list.Resources) == 0 {
+				t.Error("there are no resources")
+			}
+		})
 	}
 }

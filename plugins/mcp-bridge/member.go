@@ -7,8 +7,6 @@ import (
 	"strconv"
 	"strings"
 
-	"github.com/modelcontextprotocol/go-sdk/mcp"
-
 	"github.com/plughost/plughost/shared/wire"
 )
 
@@ -41,12 +39,8 @@ func (s *member) send(ctx context.Context, message wire.Message) error {
 
 // request takes a request of the client: it is answered here, or passed on.
 func (s *member) request(ctx context.Context, message wire.Message) error {
-	switch revision := revisionOf(message); {
-	case revision == stateless:
-		return s.standingAlone(ctx, message)
-	case revision > stateless:
-		s.refuse(message, mcp.CodeUnsupportedProtocolVersion, "this server is served in "+stateless+" and the revisions before it")
-		return nil
+	if revision := revisionOf(message); revision != "" {
+		return s.standingAlone(ctx, message, revision)
 	}
 	switch string(message.Method) {
 	case "initialize":

@@ -394,6 +394,23 @@ func TestClientsOfAllRevisionsAreServed(t *testing.T) {
 	}
 }
 
+func TestRequestsThatStandAloneAreChecked(t *testing.T) {
+	t.Parallel()
+	h := host(t, false)
+	send, receive, _ := h.rawSession()
+	for _, test := range []struct{ method, meta, want string }{
+		{"tools/list", `"io.modelcontextprotocol/protocolVersion":"2026-07-28"`, `"code":-32602`},
+		{"tools/list", `"io.modelcontextprotocol/protocolVersion":"2027-01-01"`, `"data":{"supported":["2024-11-05","2025-03-26","2025-06-18","2025-11-25","2026-07-28"],"requested":"2027-01-01"}`},
+		{"ping", `"io.modelcontextprotocol/protocolVersion":"2026-07-28","io.modelcontextprotocol/clientCapabilities":{}`, `"code":-32601`},
+		{"server/discover", `"io.modelcontextprotocol/protocolVersion":"2026-07-28","io.modelcontextprotocol/clientCapabilities":{}`, `"supportedVersions":`},
+	} {
+		send(`{"jsonrpc":"2.0","id":1,"method":"` + test.method + `","params":{"_meta":{` + test.meta + `}}}`)
+		if got := receive(); !strings.Contains(got, test.want) {
+			t.Errorf("%s with %s is answered %s, want %s in it", test.method, test.meta, got, test.want)
+		}
+	}
+}
+
 func TestIsolatedSessionsDoNotShareAServer(t *testing.T) {
 	t.Parallel()
 	h := host(t, true)

@@ -126,12 +126,16 @@ func stateOf(message wire.Message) string {
 	return string(state)
 }
 
-// capabilitiesOf are those that a request itself names.
-func capabilitiesOf(message wire.Message) (can capabilities) {
-	if span, err := message.Param("_meta", mcp.MetaKeyClientCapabilities); err == nil && span.Found() {
-		_ = json.Unmarshal(message.Bytes(span), &can) // none, if it is no object
+// capabilitiesOf are those that a request itself names, as it must.
+func capabilitiesOf(message wire.Message) (can capabilities, err error) {
+	span, err := message.Param("_meta", mcp.MetaKeyClientCapabilities)
+	switch {
+	case err != nil:
+		return can, err
+	case !span.Found():
+		return can, fmt.Errorf("%q is missing in the _meta of the request", mcp.MetaKeyClientCapabilities)
 	}
-	return can
+	return can, json.Unmarshal(message.Bytes(span), &can)
 }
 
 // cancelled is the notification that nobody waits for a call any more.

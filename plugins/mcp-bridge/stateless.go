@@ -29,7 +29,16 @@ func revisionOf(message wire.Message) string {
 }
 
 // standingAlone takes a request that needs no session.
-func (s *member) standingAlone(ctx context.Context, message wire.Message) error {
+func (s *member) standingAlone(ctx context.Context, message wire.Message, revision string) error {
+	if revision != stateless {
+		s.refuseRevision(message, revision)
+		return nil
+	}
+	can, err := capabilitiesOf(message)
+	if err != nil {
+		s.refuse(message, wire.CodeInvalidParams, err.Error())
+		return nil
+	}
 	switch method := string(message.Method); method {
 	case "server/discover":
 		s.mux.mu.Lock()
@@ -55,18 +64,44 @@ func (s *member) standingAlone(ctx context.Context, message wire.Message) error 
 		if strings.HasSuffix(method, "/list") || method == "resources/read" {
 			added += `,"ttlMs":0,"cacheScope":"private"`
 		}
-		return s.forward(ctx, message, &call{added: []byte(added), alone: true, can: capabilitiesOf(message)})
+		return s.forward(ctx, message, &call{added: []byte(added), alone: true, can: can})
 	}
+}
+
+// refuseRevision says which revisions there are.
+func (s *member) refuseRevision(message wire.Message, revision string) {
+	s.mux.mu.Lock()
+	supported := s.mux.hello.revisions()
+	s.mux.mu.Unlock()
+	answer, err := json.Marshal(map[string]any{
+		"jsonrpc": "2.0",
+		"id":      json.RawMessage(message.Bytes(message.ID)),
+		"error": map[string]any{
+			"code":    mcp.CodeUnsupportedProtocolVersion,
+			"message": fmt.Sprintf("the server is not served in revision %q", revision),
+			"data":    mcp.UnsupportedProtocolVersionData{Supported: supported, Requested: revision},
+		},
+	})
+	if err != nil {
+		s.refuse(message, mcp.CodeUnsupportedProtocolVersion, err.Error())
+		return
+	}
+	s.client.answer(message.Bytes(message.ID), answer)
+}
+
+// revisions are those in which the server is served.
+func (h hello) revisions() []string {
+	known := revisions[:slices.Index(revisions, h.revision)+1]
+	return append(slices.Clone(known), stateless)
 }
 
 // discovered is the result of server/discover, from what the server said.
 func (h hello) discovered() ([]byte, error) {
-	known := revisions[:slices.Index(revisions, h.revision)+1]
 	result := map[string]any{
 		"resultType":        "complete",
 		"ttlMs":             0,
 		"cacheScope":        "private",
-		"supportedVersions": append(slices.Clone(known), stateless),
+		"supportedVersions": h.revisions(),
 		"capabilities":      h.result["capabilities"],
 		"_meta":             map[string]any{mcp.MetaKeyServerInfo: h.result["serverInfo"]},
 	}

@@ -2,14 +2,27 @@
 // what it got, as JSON: node everything.mjs URL
 import { Client } from '@modelcontextprotocol/sdk/client/index.js';
 import { StreamableHTTPClientTransport } from '@modelcontextprotocol/sdk/client/streamableHttp.js';
+import { CreateMessageRequestSchema, ElicitRequestSchema } from '@modelcontextprotocol/sdk/types.js';
 
-const client = new Client({ name: 'plughost-test', version: '1.0.0' });
+const client = new Client(
+  { name: 'plughost-test', version: '1.0.0' },
+  { capabilities: { sampling: {}, elicitation: {} } },
+);
+client.setRequestHandler(ElicitRequestSchema, () => ({ action: 'decline' }));
+client.setRequestHandler(CreateMessageRequestSchema, () => ({
+  role: 'assistant',
+  model: 'test',
+  content: { type: 'text', text: 'sampled' },
+}));
 await client.connect(new StreamableHTTPClientTransport(new URL(process.argv[2])));
 
 const { tools } = await client.listTools();
 const { resources } = await client.listResources();
 const { prompts } = await client.listPrompts();
 const echo = await client.callTool({ name: 'echo', arguments: { message: 'hello' } });
+
+const asked = await client.callTool({ name: 'trigger-elicitation-request', arguments: {} });
+const sampled = await client.callTool({ name: 'trigger-sampling-request', arguments: { prompt: 'p', maxTokens: 10 } });
 
 const progress = [];
 await client.callTool({ name: 'trigger-long-running-operation', arguments: { duration: 0.4, steps: 4 } }, undefined, {
@@ -35,6 +48,8 @@ console.log(
     resources: resources.length,
     prompts: prompts.length,
     echo: echo.content[0].text,
+    asked: asked.content[0].text,
+    sampled: sampled.content[0].text,
     progress,
     cancelled,
     again: again.content[0].text,
