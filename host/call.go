@@ -40,7 +40,7 @@ runs the host.`,
   plughost call clock convert '{"time":"2026-07-01T09:30","from":"UTC","to":"Asia/Tokyo"}'
   plughost call --json clock now - < arguments.json`,
 		Args:              cobra.MinimumNArgs(1),
-		ValidArgsFunction: at.completeService,
+		ValidArgsFunction: at.completeCall,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			arguments, err := readArguments(args[min(2, len(args)):], cmd.InOrStdin())
 			if err != nil {

@@ -51,6 +51,24 @@ func TestCall(t *testing.T) {
 	}
 }
 
+func TestShellsCompleteCalls(t *testing.T) {
+	t.Parallel()
+	h := startFaults(t, hostOptions{}, fault("f", ""))
+	h.waitReady()
+	for words, want := range map[string]string{
+		"f cl":          "close\tClose the plugin's output\n",
+		"f wr":          "write\tWrite to the plugin's output\n",
+		"f write ":      "base64=\nlibrary=\nstream=\ntimes=\n",
+		"f write times": "times=\n",
+		"nope ":         ":4\n",
+	} {
+		args := append([]string{"__complete", "call", "--state-dir", h.stateDir}, strings.Split(words, " ")...)
+		if stdout, stderr, _ := plughost(t, args...); !strings.HasPrefix(stdout, want) {
+			t.Errorf("%q is completed by %q %q, want %q", words, stdout, stderr, want)
+		}
+	}
+}
+
 func TestInterruptCancelsACall(t *testing.T) {
 	t.Parallel()
 	h := startFaults(t, hostOptions{}, fault("f", ""))
