@@ -54,10 +54,8 @@ func (c *declarations) granted(grants []val[string], servers, agents *serviceNam
 		if servers.match(pattern) {
 			continue
 		}
-		hint := ""
-		if agents.good[pattern] {
-			hint = " There is an agent of that name; agents have no tools."
-		} else {
+		hint := " There is an agent of that name; agents have no tools."
+		if !agents.good[pattern] {
 			hint = c.similar(pattern, servers)
 		}
 		c.diags.warnf(grant.Range, "No such service", "%s is about tools of %s, but no mcp service has that name.%s",

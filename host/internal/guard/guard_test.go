@@ -126,8 +126,15 @@ func serve(t *testing.T, conf *config.Config, next http.HandlerFunc) *front {
 	return f
 }
 
+// response is an answer without its body.
+type response struct {
+	StatusCode int
+	Status     string
+	Header     http.Header
+}
+
 // ask makes a request; header are pairs, of which Host is the request's own.
-func (f *front) ask(method, path string, body io.Reader, header ...string) (*http.Response, string) {
+func (f *front) ask(method, path string, body io.Reader, header ...string) (response, string) {
 	f.t.Helper()
 	r, err := http.NewRequestWithContext(f.t.Context(), method, f.url+path, body)
 	if err != nil {
@@ -140,16 +147,16 @@ func (f *front) ask(method, path string, body io.Reader, header ...string) (*htt
 		}
 		r.Header.Add(header[i], header[i+1])
 	}
-	response, err := http.DefaultClient.Do(r)
+	got, err := http.DefaultClient.Do(r)
 	if err != nil {
 		f.t.Fatal(err)
 	}
-	defer response.Body.Close()
-	text, err := io.ReadAll(response.Body)
+	defer got.Body.Close()
+	text, err := io.ReadAll(got.Body)
 	if err != nil {
 		f.t.Fatal(err)
 	}
-	return response, string(text)
+	return response{got.StatusCode, got.Status, got.Header}, string(text)
 }
 
 func whoCalls(w http.ResponseWriter, r *http.Request) {

@@ -94,7 +94,7 @@ func New(version string) *Metrics {
 		m.transitions, m.starts, m.stops, m.orphans, m.leftAlone, m.portsHeld, info,
 		collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}),
 	)
-	m.registry.MustRegister(append(m.requests.collectors(), m.calls.made, m.calls.took)...)
+	m.registry.MustRegister(append(m.collectors(), m.made, m.took)...)
 	return m
 }
 
