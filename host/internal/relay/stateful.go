@@ -77,6 +77,7 @@ func (r *Relay) serveFirst(w http.ResponseWriter, req *http.Request, m *wire.Mes
 	s := newSession(r, caller.FromContext(req.Context()).Name)
 	if !r.add(s) {
 		s.cancel()
+		w.Header().Set("Retry-After", "60")
 		http.Error(w, "there are too many sessions", http.StatusTooManyRequests)
 		return
 	}

@@ -44,3 +44,30 @@ func TestTraceThatIsNoneDoesNotPass(t *testing.T) {
 		}
 	}
 }
+
+// A trace is added to a message, and nothing else of it is changed.
+func FuzzTraced(f *testing.F) {
+	f.Add([]byte(`{"jsonrpc":"2.0","id":1,"method":"m","params":{"_meta":{"a":1},"b":2}}`))
+	f.Add([]byte(` {"params" : { } , "jsonrpc":"2.0","id":"x","method":"m"}` + "\n"))
+	f.Fuzz(func(t *testing.T, data []byte) {
+		m, err := wire.Scan(data)
+		if err != nil {
+			return
+		}
+		got := traced(m, http.Header{"Traceparent": {parent}, "Baggage": {string(data)}})
+		again, err := wire.Scan(got.Raw)
+		if err != nil {
+			t.Fatalf("%q becomes %q: %v", data, got.Raw, err)
+		}
+		if string(again.Bytes(again.ID)) != string(m.Bytes(m.ID)) || string(again.Method) != string(m.Method) || again.Kind != m.Kind {
+			t.Errorf("%q becomes %q", data, got.Raw)
+		}
+		if len(got.Raw) == len(data) {
+			return
+		}
+		at, err := again.Param("_meta", "traceparent")
+		if text, ok := wire.Text(again.Bytes(at)); err != nil || !ok || string(text) != parent {
+			t.Errorf("%q becomes %q, which has no trace: %v", data, got.Raw, err)
+		}
+	})
+}

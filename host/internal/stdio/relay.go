@@ -23,6 +23,9 @@ const (
 	maxLine = 64 << 20
 	// lastWords is what calls under way get when there is no more input.
 	lastWords = 10 * time.Second
+	// keepAlive is how often a session is used that its client leaves idle:
+	// the client is there as long as this process is.
+	keepAlive = 10 * time.Minute
 	// codeUnavailable is the JSON-RPC error of a call that could not be made or
 	// whose host has ended, in the range left to implementations.
 	codeUnavailable = -32000
@@ -40,8 +43,9 @@ type Relay struct {
 	// Warn is told what is no answer to any request.
 	Warn func(format string, args ...any)
 
-	in  *bufio.Reader
-	out *lines
+	in    *bufio.Reader
+	out   *lines
+	alive time.Duration // between two signs of life; keepAlive but in tests
 
 	mu       sync.Mutex
 	session  *session
@@ -53,6 +57,9 @@ type Relay struct {
 func (r *Relay) Run(ctx context.Context, in io.Reader, out io.Writer) error {
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
+	if r.alive == 0 {
+		r.alive = keepAlive
+	}
 	r.in = bufio.NewReader(in)
 	r.out = &lines{w: out, failed: cancel}
 	r.session = newSession(ctx, r)

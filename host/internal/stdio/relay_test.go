@@ -30,11 +30,18 @@ type host struct {
 	back   chan struct{} // closed while there is one
 	mu     sync.Mutex
 	starts int
+	idle   time.Duration // after which sessions end; 0 for the default
 }
 
 func newHost(t *testing.T, server func() *mcp.Server) *host {
 	t.Helper()
-	h := &host{t: t, path: filepath.Join(t.TempDir(), "s"), server: server, back: make(chan struct{})}
+	return newForgetfulHost(t, 0, server)
+}
+
+// newForgetfulHost makes a host whose sessions end when they were idle for long.
+func newForgetfulHost(t *testing.T, idle time.Duration, server func() *mcp.Server) *host {
+	t.Helper()
+	h := &host{t: t, path: filepath.Join(t.TempDir(), "s"), server: server, back: make(chan struct{}), idle: idle}
 	h.start()
 	t.Cleanup(func() { _ = h.web.Close() })
 	return h
@@ -47,7 +54,7 @@ func (h *host) start() {
 		h.t.Fatal(err)
 	}
 	server := h.server()
-	handler := mcphttp.Handler(func(*http.Request) *mcp.Server { return server }, mcphttp.Options{Guarded: true})
+	handler := mcphttp.Handler(func(*http.Request) *mcp.Server { return server }, mcphttp.Options{Guarded: true, SessionTimeout: h.idle})
 	web := &http.Server{Handler: handler}
 	go func() { _ = web.Serve(listener) }()
 	h.mu.Lock()
@@ -96,6 +103,7 @@ func (h *host) relay() *client {
 		HTTP:     &http.Client{Transport: transport},
 		Await:    h.await,
 		Warn:     func(format string, args ...any) { h.t.Logf(format, args...) },
+		alive:    h.idle / 10,
 	}
 	inReader, inWriter := io.Pipe()
 	outReader, outWriter := io.Pipe()
@@ -315,6 +323,37 @@ func TestCallInFlightFailsWithItsHostAndIsNotRepeated(t *testing.T) {
 				t.Error("the call was made again")
 			}
 		})
+	}
+}
+
+// A client that does nothing for long keeps its session: it is there.
+func TestIdleClientKeepsItsSession(t *testing.T) {
+	pings := make(chan struct{}, 100)
+	h := newForgetfulHost(t, 2*time.Second, func() *mcp.Server {
+		server := mcp.NewServer(&mcp.Implementation{Name: "server"}, nil)
+		server.AddReceivingMiddleware(func(next mcp.MethodHandler) mcp.MethodHandler {
+			return func(ctx context.Context, method string, r mcp.Request) (mcp.Result, error) {
+				if method == "ping" {
+					pings <- struct{}{}
+				}
+				return next(ctx, method, r)
+			}
+		})
+		addTool(server, "session", func(_ context.Context, r *mcp.CallToolRequest) (*mcp.CallToolResult, error) {
+			return text(r.Session.ID()), nil
+		})
+		return server
+	})
+	session := h.relay().connect(t, legacy, nil)
+	before, err := call(t.Context(), session, "session")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for range 15 { // a tenth of the time that is too long, each
+		<-pings
+	}
+	if after, err := call(t.Context(), session, "session"); err != nil || after != before {
+		t.Errorf("the session was %q, and is %q, %v", before, after, err)
 	}
 }
 

@@ -368,6 +368,26 @@ func (s *session) listen() {
 	s.stopListen = cancel
 	id, revision := s.id, s.revision
 	s.listening.Go(func() { s.follow(ctx, id, revision) })
+	s.listening.Go(func() { s.keepAlive(ctx, id, revision) })
+}
+
+// keepAlive uses the session, so that it does not end for being idle.
+func (s *session) keepAlive(ctx context.Context, id, revision string) {
+	ping, err := wire.Scan([]byte(`{"jsonrpc":"2.0","id":` + replayedID + `,"method":"ping"}`))
+	if err != nil {
+		return // never
+	}
+	tick := time.NewTicker(s.alive)
+	defer tick.Stop()
+	for {
+		select {
+		case <-tick.C:
+			// If it fails, whoever listens notices.
+			_ = s.once(ctx, ping, id, revision, func([]byte) {})
+		case <-ctx.Done():
+			return
+		}
+	}
 }
 
 // follow listens until the session ends, or there is nothing to listen to.
