@@ -11,6 +11,7 @@ type answer struct {
 	http.ResponseWriter
 	control *http.ResponseController
 	body    *body
+	timeout time.Duration
 	status  int
 	sent    int64
 }
@@ -55,7 +56,7 @@ func (a *answer) FlushError() error {
 // end bounds what is still to be written once the handler has returned.
 func (a *answer) end() { a.limit() }
 
-func (a *answer) limit() { _ = a.control.SetWriteDeadline(time.Now().Add(writeTimeout)) }
+func (a *answer) limit() { _ = a.control.SetWriteDeadline(time.Now().Add(a.timeout)) }
 
 // unlimit is needed since a deadline also ends a stream on which nothing is
 // written.

@@ -61,7 +61,12 @@ type Guard struct {
 	server   http.Server
 	pair     *keyPair // nil without TLS
 	most     int      // connections
+	times    times
 }
+
+// times bound what a client may take: to send a body, and to read what is
+// written to it.
+type times struct{ body, write time.Duration }
 
 // New makes a guard of next for a configuration without a fault.
 func New(conf *config.Config, next http.Handler, observer Observer, log hclog.Logger) (*Guard, error) {
@@ -73,6 +78,7 @@ func New(conf *config.Config, next http.Handler, observer Observer, log hclog.Lo
 		observer: observer,
 		log:      log,
 		most:     gateway.Limits.Connections,
+		times:    times{bodyTimeout, writeTimeout},
 	}
 	g.server = http.Server{
 		Handler:           http.HandlerFunc(g.guard),
@@ -190,8 +196,8 @@ func (g *Guard) serve(w http.ResponseWriter, r *http.Request, s *settings, who c
 	defer done()
 	began, service := time.Now(), s.service(r.URL.Path)
 	request := r.WithContext(caller.NewContext(ctx, who))
-	body := limitBody(w, request, s.limits.Body)
-	answer := &answer{ResponseWriter: w, control: http.NewResponseController(w), body: body}
+	body := limitBody(w, request, s.limits.Body, g.times.body)
+	answer := &answer{ResponseWriter: w, control: http.NewResponseController(w), body: body, timeout: g.times.write}
 	defer func() {
 		answer.end()
 		g.served(r, who, Exchange{

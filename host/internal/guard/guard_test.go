@@ -98,13 +98,16 @@ func (b *lockedBuffer) String() string {
 
 // serve has a guard serve on a loopback address, wherever its configuration says
 // that it listens.
-func serve(t *testing.T, conf *config.Config, next http.HandlerFunc) *front {
+func serve(t *testing.T, conf *config.Config, next http.HandlerFunc, with ...func(*Guard)) *front {
 	t.Helper()
 	f := &front{t: t, seen: newSeen(), logs: &lockedBuffer{}}
 	log := hclog.New(&hclog.LoggerOptions{Level: hclog.Debug, Output: f.logs})
 	var err error
 	if f.Guard, err = New(conf, next, f.seen, log); err != nil {
 		t.Fatal(err)
+	}
+	for _, change := range with {
+		change(f.Guard)
 	}
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {

@@ -46,14 +46,15 @@ func isSane(id string) bool {
 type body struct {
 	io.ReadCloser
 	control  *http.ResponseController
+	timeout  time.Duration
 	timed    bool
 	tooLarge atomic.Bool
 	read     atomic.Int64
 }
 
 // limitBody bounds the body of a request.
-func limitBody(w http.ResponseWriter, r *http.Request, most int64) *body {
-	b := &body{ReadCloser: http.MaxBytesReader(w, r.Body, most), control: http.NewResponseController(w)}
+func limitBody(w http.ResponseWriter, r *http.Request, most int64, timeout time.Duration) *body {
+	b := &body{ReadCloser: http.MaxBytesReader(w, r.Body, most), control: http.NewResponseController(w), timeout: timeout}
 	if r.Body != http.NoBody {
 		r.Body = b
 	}
@@ -65,7 +66,7 @@ func limitBody(w http.ResponseWriter, r *http.Request, most int64) *body {
 func (b *body) Read(p []byte) (int, error) {
 	if !b.timed {
 		b.timed = true
-		_ = b.control.SetReadDeadline(time.Now().Add(bodyTimeout))
+		_ = b.control.SetReadDeadline(time.Now().Add(b.timeout))
 	}
 	n, err := b.ReadCloser.Read(p)
 	b.read.Add(int64(n))
