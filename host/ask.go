@@ -50,7 +50,8 @@ With --json it is each event of the stream, as the JSON of A2A, one a line.
 Exit status: 0 answered, 1 failed, 3 the agent asks back: answer with --task.`,
 		Example: `  plughost ask assistant "What time is it in Tokyo?"
   plughost ask assistant --json Days until 2026-12-24`,
-		Args: cobra.MinimumNArgs(2),
+		Args:              cobra.MinimumNArgs(2),
+		ValidArgsFunction: at.completeService,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			var err error
 			if q.text, err = questionText(args[1:], cmd.InOrStdin()); err != nil {

@@ -21,7 +21,6 @@ import (
 	"github.com/a2aproject/a2a-go/v2/a2a"
 	"github.com/a2aproject/a2a-go/v2/a2agrpc/v1"
 	"github.com/a2aproject/a2a-go/v2/a2asrv"
-	"github.com/a2aproject/a2a-go/v2/a2asrv/taskstore"
 	"google.golang.org/grpc"
 
 	"github.com/plughost/plughost/shared"
@@ -96,7 +95,7 @@ func newHandler(executor a2asrv.AgentExecutor, opts []a2asrv.RequestHandlerOptio
 	return a2asrv.NewHandler(executor, append([]a2asrv.RequestHandlerOption{
 		a2asrv.WithLogger(slog.New(slog.NewJSONHandler(os.Stderr, nil))),
 		a2asrv.WithCallInterceptors(callers{}),
-		a2asrv.WithTaskStore(taskstore.NewInMemory(&taskstore.InMemoryStoreConfig{Authenticator: caller})),
+		a2asrv.WithTaskStore(newStore(maxTasks)),
 	}, opts...)...)
 }
 
