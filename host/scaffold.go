@@ -17,7 +17,8 @@ func newPluginNewCommand() *cobra.Command {
 		Short: "Write the module of a new plugin, which builds, tests and runs",
 		Long: `Write a small Go module: a plugin with one tool, or an agent that answers, a
 setting, a test that hosts it for real, and a configuration to run it with.
-Nothing that is there already is overwritten.`,
+Nothing that is there already is overwritten. As long as plughost is not
+published as a Go module, --replace has to name a checkout of it.`,
 		Example: "  plughost plugin new weather --kind mcp --module example.com/weather\n  plughost plugin new helper --kind agent --replace ~/src/plughost",
 		Args:    cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) (err error) {

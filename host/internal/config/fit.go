@@ -177,6 +177,9 @@ func compileSchema(schema []byte) (*jsonschema.Schema, error) {
 	if !plainNumbers(doc) {
 		return nil, errors.New("a number in it is too large or too small")
 	}
+	if err := checkExpansion(doc); err != nil {
+		return nil, err
+	}
 	const name = "plugin:config"
 	compiler := jsonschema.NewCompiler()
 	compiler.UseLoader(jsonschema.SchemeURLLoader{})
