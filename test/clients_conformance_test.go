@@ -4,6 +4,8 @@ package test
 
 import (
 	"fmt"
+	"net"
+	"os"
 	"os/exec"
 	"path/filepath"
 	"regexp"
@@ -50,5 +52,56 @@ func TestClientConformance(t *testing.T) {
 				t.Errorf("%d checks are passed, want %d at least:\n%s", passed, suite.checks, out)
 			}
 		})
+	}
+}
+
+// TestClientConformanceOfAHostedServer runs a suite against another people's
+// server, hosted from its standard input and output, and against that server
+// itself over HTTP: no check may fail that does not fail there. (It has not what
+// the suite looks for, so there are some.)
+func TestClientConformanceOfAHostedServer(t *testing.T) {
+	clients := installedClients(t)
+	script := filepath.Join(clients.dir, "node_modules", "@modelcontextprotocol", "server-everything", "dist", "index.js")
+	ports := freePorts(t, 2)
+	gateway, direct := fmt.Sprintf("127.0.0.1:%d", ports[0]), fmt.Sprintf("127.0.0.1:%d", ports[1])
+	server := exec.CommandContext(t.Context(), clients.runtime, script, "streamableHttp")
+	server.Env = []string{"PATH=" + os.Getenv("PATH"), fmt.Sprintf("PORT=%d", ports[1])}
+	if err := server.Start(); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		_ = server.Process.Kill()
+		_ = server.Wait()
+	})
+	h := startHost(t, hostOptions{
+		gateway: gateway,
+		config:  writeConfig(t, fmt.Sprintf("host {\n  listen = %q\n}\nservice \"mcp\" \"e\" {\n  exec = [%q, %q, \"stdio\"]\n  ready {\n    timeout = %q\n  }\n}\n",
+			gateway, clients.runtime, script, patience)),
+	})
+	h.waitReady()
+	eventually(t, "the server listens", func() bool {
+		conn, err := net.Dial("tcp", direct)
+		if err != nil {
+			return false
+		}
+		return conn.Close() == nil
+	})
+	line := regexp.MustCompile(`(?m)^[✓✗] (\S+): \d+ passed, (\d+) failed`)
+	failed := func(url string) map[string]string {
+		suite := filepath.Join(clients.dir, "node_modules", "@modelcontextprotocol", "conformance", "dist", "index.js")
+		found := make(map[string]string)
+		for _, match := range line.FindAllSubmatch(clients.node(t, 1, suite, "server", "--url", url, "--suite", "all"), -1) {
+			found[string(match[1])] = string(match[2])
+		}
+		return found
+	}
+	hosted, itself := failed(h.base+"/mcp/e"), failed("http://"+direct+"/mcp")
+	if len(hosted) < 32 || len(hosted) != len(itself) {
+		t.Errorf("%d scenarios were run, and %d directly", len(hosted), len(itself))
+	}
+	for scenario, count := range hosted {
+		if count != "0" && count != itself[scenario] {
+			t.Errorf("%s: %s checks fail, and %s directly", scenario, count, itself[scenario])
+		}
 	}
 }
