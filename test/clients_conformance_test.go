@@ -75,7 +75,7 @@ func TestClientConformanceOfAHostedServer(t *testing.T) {
 	})
 	h := startHost(t, hostOptions{
 		gateway: gateway,
-		config:  writeConfig(t, fmt.Sprintf("host {\n  listen = %q\n}\nservice \"mcp\" \"e\" {\n  exec = [%q, %q, \"stdio\"]\n  ready {\n    timeout = %q\n  }\n}\n",
+		config: writeConfig(t, fmt.Sprintf("host {\n  listen = %q\n}\nservice \"mcp\" \"e\" {\n  exec = [%q, %q, \"stdio\"]\n  ready {\n    timeout = %q\n  }\n}\n",
 			gateway, clients.runtime, script, patience)),
 	})
 	h.waitReady()

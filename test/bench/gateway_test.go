@@ -7,11 +7,13 @@ import (
 	"io"
 	"net"
 	"net/http"
+	"os"
 	"os/exec"
 	"path/filepath"
 	"strconv"
 	"strings"
 	"sync"
+	"syscall"
 	"testing"
 	"time"
 )
@@ -82,46 +84,130 @@ func (c *mcpClient) calls(callers int, tool string) time.Duration {
 	return time.Since(start) / callsATurn
 }
 
+// endpoint is where a tool can be called that does nothing. pid is the gateway's
+// whose processor time is of interest, or 0.
+type endpoint struct {
+	name, url, tool string
+	pid             int
+}
+
 // One call of a tool that does nothing: of the plugin on its own port, through
-// the endpoint of its service, and through the one that joins all. "cpu-us" is
-// what the host itself takes of a processor for a call to its service.
+// the endpoint of its service, through the one that joins all, of the same server
+// on standard input and output behind the bridge, and behind other gateways if they
+// are installed (npm ci in peers). "cpu-us" is what the gateway itself takes of a
+// processor for a call.
 func BenchmarkCall(b *testing.B) {
 	needBinaries(b)
 	program := filepath.Join(binaries, "conformanceplugin")
 	if output, err := exec.Command("go", "build", "-o", program, "../conformanceplugin").CombinedOutput(); err != nil {
 		b.Fatalf("%v\n%s", err, output)
 	}
+	port := freePort(b)
+	h := startHost(b, service("c", "conformanceplugin", fmt.Sprintf("  port = %d\n", port))+
+		fmt.Sprintf("service \"mcp\" \"e\" {\n  exec = [%q]\n}\n", program))
+	_, base, _ := strings.Cut(h.waitReady().text, "MCP at ")
+	base, _, _ = strings.Cut(base, ",")
+	const tool = "test_simple_text"
+	endpoints := append([]endpoint{
+		{"direct", fmt.Sprintf("http://127.0.0.1:%d/mcp", port), tool, 0},
+		{"service", base + "/c", tool, h.cmd.Process.Pid},
+		{"joined", base, "c__" + tool, h.cmd.Process.Pid},
+		{"exec", base + "/e", tool, h.cmd.Process.Pid},
+	}, startPeers(b, program, tool)...)
+	for _, callers := range []int{1, 16} {
+		b.Run(fmt.Sprintf("callers=%d", callers), func(b *testing.B) { compareCalls(b, endpoints, callers) })
+	}
+	h.stop()
+}
+
+// compareCalls has all endpoints called in turns by so many callers.
+func compareCalls(b *testing.B, endpoints []endpoint, callers int) {
+	used := make(map[string][]time.Duration)
+	var all []contestant
+	for _, e := range endpoints {
+		client := newMCPClient(b, e.url, callers)
+		all = append(all, contestant{e.name, func(b *testing.B) time.Duration {
+			if e.pid == 0 {
+				return client.calls(callers, e.tool)
+			}
+			before := cpu(b, e.pid)
+			took := client.calls(callers, e.tool)
+			used[e.name] = append(used[e.name], (cpu(b, e.pid)-before)/callsATurn)
+			return took
+		}})
+	}
+	medians := inTurns(b, 7, all...)
+	for _, e := range endpoints[1:] {
+		ratio(b, e.name+"-x-direct", medians[e.name], medians["direct"])
+		b.ReportMetric(float64(median(used[e.name]).Microseconds()), e.name+"-cpu-us")
+	}
+}
+
+// startPeers starts other gateways in front of a server on standard input and
+// output, those that are installed.
+func startPeers(b *testing.B, program, tool string) (peers []endpoint) {
+	b.Helper()
+	node, err := exec.LookPath("node")
+	if err != nil {
+		b.Logf("other gateways are left out: %v", err)
+		return nil
+	}
+	for name, args := range map[string]func(port string) []string{
+		"supergateway": func(port string) []string {
+			return []string{"--stdio", program, "--outputTransport", "streamableHttp", "--stateful", "--port", port}
+		},
+		"mcp-proxy": func(port string) []string {
+			return []string{"--host", "127.0.0.1", "--port", port, "--server", "stream", "--", program}
+		},
+	} {
+		script := filepath.Join("peers", "node_modules", ".bin", name)
+		if _, err := os.Stat(script); err != nil {
+			b.Logf("%s is left out, which is not installed (npm ci in test/bench/peers): %v", name, err)
+			continue
+		}
+		address := net.JoinHostPort("127.0.0.1", strconv.Itoa(freePort(b)))
+		_, port, _ := net.SplitHostPort(address)
+		pid := startPeer(b, node, append([]string{script}, args(port)...), address)
+		peers = append(peers, endpoint{name, "http://" + address + "/mcp", tool, pid})
+	}
+	return peers
+}
+
+// startPeer starts a gateway and returns its pid when it listens.
+func startPeer(b *testing.B, node string, args []string, address string) int {
+	b.Helper()
+	cmd := exec.Command(node, args...)
+	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
+	if err := cmd.Start(); err != nil {
+		b.Fatal(err)
+	}
+	b.Cleanup(func() {
+		_ = syscall.Kill(-cmd.Process.Pid, syscall.SIGKILL) // with what it has started
+		_ = cmd.Wait()
+	})
+	tick := time.NewTicker(50 * time.Millisecond)
+	defer tick.Stop()
+	deadline := time.After(patience)
+	for {
+		if conn, err := net.Dial("tcp", address); err == nil {
+			conn.Close()
+			return cmd.Process.Pid
+		}
+		select {
+		case <-tick.C:
+		case <-deadline:
+			b.Fatalf("%v does not listen on %s", args, address)
+		}
+	}
+}
+
+// freePort returns a port that is free now.
+func freePort(b *testing.B) int {
+	b.Helper()
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		b.Fatal(err)
 	}
-	port := listener.Addr().(*net.TCPAddr).Port
-	listener.Close()
-	h := startHost(b, service("c", "conformanceplugin", fmt.Sprintf("  port = %d\n", port)))
-	_, base, _ := strings.Cut(h.waitReady().text, "MCP at ")
-	base, _, _ = strings.Cut(base, ",")
-	for _, callers := range []int{1, 16} {
-		b.Run(fmt.Sprintf("callers=%d", callers), func(b *testing.B) {
-			var used []time.Duration
-			turn := func(name, url, tool string) contestant {
-				c := newMCPClient(b, url, callers)
-				return contestant{name, func(*testing.B) time.Duration { return c.calls(callers, tool) }}
-			}
-			relayed := turn("service", base+"/c", "test_simple_text")
-			medians := inTurns(b, 7,
-				turn("direct", fmt.Sprintf("http://127.0.0.1:%d/mcp", port), "test_simple_text"),
-				contestant{"service", func(b *testing.B) time.Duration {
-					before := cpu(b, h.cmd.Process.Pid)
-					took := relayed.run(b)
-					used = append(used, (cpu(b, h.cmd.Process.Pid)-before)/callsATurn)
-					return took
-				}},
-				turn("joined", base, "c__test_simple_text"),
-			)
-			ratio(b, "service-x-direct", medians["service"], medians["direct"])
-			ratio(b, "joined-x-direct", medians["joined"], medians["direct"])
-			b.ReportMetric(float64(median(used).Microseconds()), "cpu-us")
-		})
-	}
-	h.stop()
+	defer listener.Close()
+	return listener.Addr().(*net.TCPAddr).Port
 }

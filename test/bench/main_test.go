@@ -51,6 +51,7 @@ func needBinaries(b *testing.B) {
 	for target, pkg := range map[string]string{
 		"plughost":    "../../host",
 		"mcp-example": "../../plugins/mcp-example",
+		"mcp-bridge":  "../../plugins/mcp-bridge",
 		"faultplugin": "../faultplugin",
 	} {
 		output, err := exec.Command("go", "build", "-o", filepath.Join(dir, target), pkg).CombinedOutput()
