@@ -295,7 +295,7 @@ func (h *host) run(ctx, stop, hurry context.Context) (err error) {
 	api.HandleGateway(h.guard.Owner())
 
 	loop, endLoop := context.WithCancel(context.WithoutCancel(ctx))
-	var running sync.WaitGroup
+	var running, announcing sync.WaitGroup
 	running.Go(func() { h.manager.Run(loop) })
 	running.Go(func() { h.serve("the gateway", func() error { return h.guard.Serve(listener) }) })
 	running.Go(func() { h.serve("the control API", func() error { return api.Serve(socket) }) })
@@ -303,7 +303,7 @@ func (h *host) run(ctx, stop, hurry context.Context) (err error) {
 	if stop.Err() == nil { // else it came during the reclaim
 		loud := h.quiet()
 		h.manager.StartAll(h.adopted.refs()...)
-		running.Go(func() { h.announce(stop, loud) })
+		announcing.Go(func() { h.announce(stop, loud) })
 		running.Go(func() { h.systemd.follow(stop, h.news.events, h.manager.Statuses) })
 	}
 	running.Go(func() { h.systemd.watchdog(loop, func() { h.manager.Statuses() }) })
@@ -311,6 +311,7 @@ func (h *host) run(ctx, stop, hurry context.Context) (err error) {
 	<-stop.Done()
 	h.systemd.stopping()
 	h.news.stopping()
+	announcing.Wait() // both write to one terminal
 	loud := h.quiet()
 	defer loud()
 	running.Go(func() { h.showServices(loop, atRest) })

@@ -63,6 +63,7 @@ func (r *readiness) all() bool {
 // announce shows how the start goes on, and tells people where everything is
 // once all is ready. loud is called when the start is over.
 func (h *host) announce(stop context.Context, loud func()) {
+	defer loud()
 	h.showServices(stop, settled)
 	if h.output.board != nil && stop.Err() == nil && !h.readiness.all() {
 		loud()
@@ -71,7 +72,6 @@ func (h *host) announce(stop context.Context, loud func()) {
 	select {
 	case <-h.readiness.ready:
 		h.news.ready()
-		loud() // the board has said so already
 	case <-stop.Done():
 		return
 	}

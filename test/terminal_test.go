@@ -30,8 +30,10 @@ func newTerminal(t *testing.T, command ...string) terminal {
 	}
 	x := terminal{t, dir}
 	settings := filepath.Join(dir, "conf")
-	writeFile(t, settings, "set -g remain-on-exit on\nset -g status off\nset -g default-terminal screen-256color\n", 0o600)
-	x.tmux(append([]string{"-f", settings, "new-session", "-d", "-x", "130", "-y", "30", "--"}, command...)...)
+	writeFile(t, settings, "set -g status off\nset -g default-terminal screen-256color\n", 0o600)
+	// The shell outlives the command, and the signal of Ctrl-C.
+	const script = `trap : INT; "$@"; echo "exit status $?"; exec cat`
+	x.tmux(append([]string{"-f", settings, "new-session", "-d", "-x", "130", "-y", "30", "--", "/bin/sh", "-c", script, "sh"}, command...)...)
 	t.Cleanup(func() {
 		if t.Failed() {
 			t.Logf("the screen:\n%s", x.screen())
@@ -73,13 +75,10 @@ func (x terminal) see(pattern string) string {
 	return screen
 }
 
-// ended waits for the end of the command, and checks its exit status.
+// ended waits for the end of the command, with an exit status.
 func (x terminal) ended(status int) {
 	x.t.Helper()
-	eventually(x.t, "the command has ended", func() bool { return strings.HasPrefix(x.tmux("display", "-p", "#{pane_dead}"), "1") })
-	if got := strings.TrimSpace(x.tmux("display", "-p", "#{pane_dead_status}")); got != fmt.Sprint(status) {
-		x.t.Errorf("the command ended with status %q, want %d", got, status)
-	}
+	x.see(fmt.Sprintf(`(?m)^exit status %d$`, status))
 }
 
 // plughostIn runs a command line on a host's state directory in a terminal.
@@ -120,6 +119,19 @@ func TestTerminalShowsWhatStaysBroken(t *testing.T) {
 	x.see(`plughost runs, and goes on with what is not ready yet; MCP at http`)
 	x.keys("C-c")
 	x.ended(0)
+}
+
+func TestTerminalShowsAStartThatIsInterrupted(t *testing.T) {
+	t.Parallel()
+	opts := faultConfig(t, hostOptions{stateDir: newStateDir(t)}, fault("slow", "  env = { FAULT_DELAY = \"1h\" }\n  ready {\n    timeout = \"2h\"\n  }\n"))
+	x := plughostIn(t, opts.stateDir, "run", "--config", opts.config)
+	x.see(`(?m)^  mcp\.slow  starting `)
+	x.keys("C-c")
+	screen := x.see(`(?m)^  mcp\.slow  stopped `)
+	x.ended(0)
+	if strings.Contains(screen, "[INFO]  stop") || strings.Contains(screen, "is ready") || strings.Count(screen, "mcp.slow") > 2 {
+		t.Errorf("the start and the stop are left like this:\n%s", screen)
+	}
 }
 
 func TestTerminalShowsStatusLogsAndPlansAsTheyGo(t *testing.T) {
