@@ -7,9 +7,12 @@
 // and byte), and what to do about it. [WriteDiagnostics] prints them with the
 // source line and a caret under the fault.
 //
-// The work is done in four steps, one file each: reading and refusing hostile
-// input (load.go, guard.go), decoding bodies level by level against an
-// exhaustive schema (decode.go, host.go, service.go), turning expressions into
-// Go values that remember where they were written (value.go), and the checks
-// that need all services at once (check.go, refs.go).
+// The work is done in five steps, one file each: reading and refusing hostile
+// input (load.go, guard.go), gathering what expressions can refer to (scope.go,
+// variable.go, locals.go, service_nodes.go), decoding bodies level by level
+// against the schema that also documents them (schema.go, decode.go, host.go,
+// service.go), turning expressions into Go values that remember where they were
+// written (value.go), within a budget (budget.go, metered.go), and the checks
+// that need all services at once (check.go, refs.go). What may not be shown is
+// kept from all findings in one place (sensitive.go).
 package config

@@ -15,6 +15,8 @@ func FuzzLoad(f *testing.F) {
 	f.Add([]byte(everything), false)
 	f.Add([]byte(everythingJSON), true)
 	f.Add([]byte(`{"service":{"mcp":{"a":{"command":["sh","${[for x in [1,2] : x]}","%{ if true }x%{ endif }"],"env":{"${1}":null}}}}}`), true)
+	f.Add([]byte(`{"variable":{"a":{"type":"list(number)","default":[1,2]}},"locals":{"b":"${[for x in var.a : x + local.c]}","c":"${length(local.d)}","d":["${service.mcp.a.port}"]},"service":{"mcp":{"a":{"command":["sh","%{ for x in local.b }${x}%{ endfor }"],"port":"${8000 + 1}","env":{"${upper(\"k\")}":"${jsonencode(local.b)}"}}}}}`), true)
+	f.Add([]byte(`{"locals":[{"a":"${local.b}"},{"b":"${try(local.a[0], sensitive(1))}"}],"service":{"mcp":{"a":{"command":"${local.a}"}}}}`), true)
 	for _, source := range secretSources {
 		f.Add([]byte(written(source)), false)
 	}
