@@ -200,6 +200,7 @@ type plugin interface {
 func (h *host) spec(service config.Service) (launch.Spec, error) {
 	spec, err := specOf(service)
 	spec.Output = h.journal.output(service.Ref())
+	spec.Redact = h.current().Redact
 	spec.Configuration = &learner{service, spec, h.plugins.known}
 	return spec, err
 }

@@ -129,6 +129,32 @@ func TestSecretsAreShownNowhere(t *testing.T) {
 	}
 }
 
+// What a service wrote last is part of the error of a start that failed.
+func TestErrorsRepeatNoSecrets(t *testing.T) {
+	t.Parallel()
+	const secret = "canary-5d0c3e"
+	loud := `
+service "mcp" "loud" {
+  command = ["/bin/sh", "-c", "echo the token $TOKEN is refused >&2; exit 3"]
+  env     = { TOKEN = var.token }
+  restart {
+    policy = "never"
+  }
+}
+`
+	h := startFaults(t, hostOptions{args: []string{"--var", "token=" + secret}}, variables, loud)
+	status := h.waitState("loud", "failed")
+	stdout, stderr, _ := plughost(t, "status", "--json", "--state-dir", h.stateDir)
+	events, _, _ := plughost(t, "events", "--state-dir", h.stateDir)
+	if !strings.Contains(status.LastError, "the token (sensitive value) is refused") || strings.Contains(stdout+stderr+events, secret) {
+		t.Errorf("the status is %+v, and it is shown as %s%s%s", status, stdout, stderr, events)
+	}
+	h.stop()
+	if strings.Contains(h.output.String(), secret) {
+		t.Errorf("the host's log is\n%s", h.output.String())
+	}
+}
+
 // filesWith returns the files below a directory that hold a text.
 func filesWith(t *testing.T, dir, text string) (paths []string) {
 	t.Helper()

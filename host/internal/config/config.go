@@ -31,6 +31,14 @@ type Config struct {
 	warnings []Diagnostic
 }
 
+// Redact replaces in a text what was sensitive in the files.
+func (c *Config) Redact(text string) string {
+	if c.secrets == nil {
+		return text
+	}
+	return c.secrets.replacer().Replace(text)
+}
+
 // Service returns the service that ref names.
 func (c *Config) Service(ref Ref) (Service, bool) {
 	for _, s := range c.Services {

@@ -62,6 +62,9 @@ type Spec struct {
 	OrphanTTL time.Duration
 	// Output takes what the plugin writes.
 	Output Output `json:"-"`
+	// Redact takes from what the plugin wrote, where an error repeats it, what
+	// is to be shown nowhere. Nil takes nothing.
+	Redact func(text string) string `json:"-"`
 	// Confinement is what it is held to.
 	Confinement Confinement
 	// Settings are what the plugin is configured with, as they are written.
@@ -164,6 +167,7 @@ func (l *Launcher) prepare(spec Spec) (*Instance, error) {
 		},
 		runner: newRunner(),
 		tail:   &tail{},
+		redact: spec.Redact,
 	}
 	// One that may be executed and not read has no digest.
 	inst.record.Binary, _ = l.Binaries.SHA256(spec.Path)
@@ -191,6 +195,7 @@ type Instance struct {
 	conn     *grpc.ClientConn
 	describe *plughostv1.DescribeResponse
 	tail     *tail
+	redact   func(string) string // as Spec.Redact
 
 	ending    sync.Mutex
 	ended     bool
@@ -434,6 +439,9 @@ func (i *Instance) explain(ctx context.Context, err error) error {
 		err = fmt.Errorf("%w: %w", err, ErrForeignPlugin)
 	case !errors.Is(err, context.Canceled):
 		err = fmt.Errorf("%w, %w", err, ErrNoHandshake)
+	}
+	if i.redact != nil {
+		words = i.redact(words)
 	}
 	if words != "" {
 		return fmt.Errorf("%w; its last output was:\n%s", err, indent(words))
