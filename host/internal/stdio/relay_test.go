@@ -103,7 +103,7 @@ func (h *host) relay() *client {
 		HTTP:     &http.Client{Transport: transport},
 		Await:    h.await,
 		Warn:     func(format string, args ...any) { h.t.Logf(format, args...) },
-		alive:    h.idle / 10,
+		alive:    h.idle / 20,
 	}
 	inReader, inWriter := io.Pipe()
 	outReader, outWriter := io.Pipe()
@@ -329,7 +329,7 @@ func TestCallInFlightFailsWithItsHostAndIsNotRepeated(t *testing.T) {
 // A client that does nothing for long keeps its session: it is there.
 func TestIdleClientKeepsItsSession(t *testing.T) {
 	pings := make(chan struct{}, 100)
-	h := newForgetfulHost(t, 2*time.Second, func() *mcp.Server {
+	h := newForgetfulHost(t, 4*time.Second, func() *mcp.Server {
 		server := mcp.NewServer(&mcp.Implementation{Name: "server"}, nil)
 		server.AddReceivingMiddleware(func(next mcp.MethodHandler) mcp.MethodHandler {
 			return func(ctx context.Context, method string, r mcp.Request) (mcp.Result, error) {
@@ -349,7 +349,7 @@ func TestIdleClientKeepsItsSession(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for range 15 { // a tenth of the time that is too long, each
+	for range 22 { // a twentieth of the time that is too long, each
 		<-pings
 	}
 	if after, err := call(t.Context(), session, "session"); err != nil || after != before {
