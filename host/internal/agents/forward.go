@@ -24,14 +24,21 @@ type forward struct{ *Front }
 
 var _ a2asrv.RequestHandler = (*forward)(nil)
 
-// requestParams are the headers that a request takes along: whose it is and, of
-// those that A2A defines, the extensions. The others are between the client and
-// the gateway.
+// passedHeaders go on to the agent: of those that A2A defines the extensions,
+// and those that say which request it is and which trace it belongs to. The
+// others are between the client and the gateway.
+var passedHeaders = [...]string{a2a.SvcParamExtensions, "x-request-id", "traceparent", "tracestate", "baggage"}
+
+// requestParams are the headers that a request takes along, and whose it is.
 func requestParams(ctx context.Context) a2aclient.ServiceParams {
 	params := paramsOf(ownerOf(ctx))
-	if call, ok := a2asrv.CallContextFrom(ctx); ok {
-		if extensions, ok := call.ServiceParams().Get(a2a.SvcParamExtensions); ok {
-			params[a2a.SvcParamExtensions] = extensions
+	call, ok := a2asrv.CallContextFrom(ctx)
+	if !ok {
+		return params
+	}
+	for _, name := range passedHeaders {
+		if values, ok := call.ServiceParams().Get(name); ok {
+			params[name] = values
 		}
 	}
 	return params

@@ -55,7 +55,7 @@ func (e *echoAgent) Execute(ctx context.Context, execCtx *a2asrv.ExecutorContext
 	return func(yield func(a2a.Event, error) bool) {
 		if e.params != nil {
 			got := make(map[string][]string)
-			for _, name := range []string{a2a.SvcParamExtensions, "Authorization", shared.CallerMetadata} {
+			for _, name := range []string{a2a.SvcParamExtensions, "Authorization", shared.CallerMetadata, "x-request-id", "traceparent"} {
 				got[name], _ = execCtx.ServiceParams.Get(name)
 			}
 			e.params <- got
@@ -221,16 +221,19 @@ func TestAgentsErrorsKeepTheirKindAndMessage(t *testing.T) {
 	}
 }
 
-func TestOnlyHeadersOfA2APassToTheAgent(t *testing.T) {
+func TestOnlySomeHeadersPassToTheAgent(t *testing.T) {
 	f := newFront(t, agentConfig("echo"))
 	echo := &echoAgent{params: make(chan map[string][]string, 1)}
 	f.readyAgent("echo", newFakeAgent(t, card(), echo))
 	rpc(t, f.url+"/a2a/echo", map[string]string{
-		a2a.SvcParamVersion: "1.0", a2a.SvcParamExtensions: "urn:x", "Authorization": "Bearer secret",
+		a2a.SvcParamVersion: "1.0", a2a.SvcParamExtensions: "urn:x", "Authorization": "Bearer secret", "X-Request-Id": "r-1", "Traceparent": "00-1",
 	}, `{"jsonrpc":"2.0","id":1,"method":"SendMessage","params":{"message":{"messageId":"m","role":"ROLE_USER","parts":[{"text":"hi"}]}}}`)
 	got := <-echo.params
 	if extensions := got[a2a.SvcParamExtensions]; len(extensions) != 1 || extensions[0] != "urn:x" {
 		t.Errorf("extensions %q", extensions)
+	}
+	if id, parent := got["x-request-id"], got["traceparent"]; !slices.Equal(id, []string{"r-1"}) || !slices.Equal(parent, []string{"00-1"}) {
+		t.Errorf("the request is %q, in the trace %q", id, parent)
 	}
 	if secret := got["Authorization"]; len(secret) > 0 {
 		t.Errorf("the agent got the client's authorization")
