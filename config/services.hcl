@@ -33,4 +33,13 @@ service "agent" "assistant" {
   tools {
     allow = ["clock/*"]
   }
+
+  # With a model it answers other questions than those about time.
+  # config {
+  #   model {
+  #     base_url = "https://api.openai.com/v1"
+  #     name     = "gpt-5-mini"
+  #     api_key  = env("OPENAI_API_KEY")
+  #   }
+  # }
 }

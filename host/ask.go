@@ -12,6 +12,7 @@ import (
 
 	"github.com/a2aproject/a2a-go/v2/a2a"
 	"github.com/a2aproject/a2a-go/v2/a2aclient"
+	"github.com/a2aproject/a2a-go/v2/a2aclient/agentcard"
 	"github.com/spf13/cobra"
 
 	"github.com/plughost/plughost/host/internal/agents"
@@ -132,12 +133,22 @@ func askable(agent supervise.Status) error {
 	}
 }
 
+// clientOf makes a client of an agent, which is reached through the host's socket
+// and not where its card says. The card says whether it streams.
+func clientOf(ctx context.Context, host *control.Client, agent string) (*a2aclient.Client, error) {
+	web, base := host.Gateway()
+	url := base + agents.Path(agent)
+	card, err := agentcard.NewResolver(web).Resolve(ctx, url)
+	if err != nil {
+		return nil, fmt.Errorf("the card of agent.%s cannot be read: %w", agent, err)
+	}
+	card.SupportedInterfaces = []*a2a.AgentInterface{a2a.NewAgentInterface(url, a2a.TransportProtocolJSONRPC)}
+	return a2aclient.NewFromCard(ctx, card, a2aclient.WithJSONRPCTransport(web))
+}
+
 // ask asks an agent and prints its answer. An interrupt cancels the task.
 func ask(ctx context.Context, host *control.Client, agent string, q question, p printer) error {
-	web, base := host.Gateway()
-	client, err := a2aclient.NewFromEndpoints(ctx,
-		[]*a2a.AgentInterface{a2a.NewAgentInterface(base+agents.Path(agent), a2a.TransportProtocolJSONRPC)},
-		a2aclient.WithJSONRPCTransport(web))
+	client, err := clientOf(ctx, host, agent)
 	if err != nil {
 		return err
 	}
