@@ -114,6 +114,7 @@ func startSystemd(t *testing.T) {
 	}
 	home := t.TempDir()
 	for name, value := range map[string]string{"XDG_RUNTIME_DIR": runtime, "HOME": home, "XDG_CONFIG_HOME": filepath.Join(home, "config")} {
+		//nolint:usetesting // a parallel test cannot use t.Setenv, and this process runs no other
 		if err := os.Setenv(name, value); err != nil {
 			t.Fatal(err)
 		}
