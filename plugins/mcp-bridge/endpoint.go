@@ -22,6 +22,8 @@ const (
 	maxReconnect = 30 * time.Second
 	// maxResumes is how often in a row it is tried to hear the rest of an answer.
 	maxResumes = 5
+	// maxIdle is how many connections are kept between requests.
+	maxIdle = 64
 	// deleteTimeout is for saying that a session has ended, which is a courtesy.
 	deleteTimeout = 5 * time.Second
 )
@@ -34,7 +36,9 @@ type endpoint struct {
 }
 
 func newEndpoint(address string, headers map[string]string) *endpoint {
-	return &endpoint{address, headers, &http.Client{CheckRedirect: sameServer}}
+	transport := http.DefaultTransport.(*http.Transport).Clone()
+	transport.MaxIdleConnsPerHost = maxIdle
+	return &endpoint{address, headers, &http.Client{Transport: transport, CheckRedirect: sameServer}}
 }
 
 // sameServer keeps the headers from going elsewhere.
@@ -198,14 +202,14 @@ func (l *link) listen(ctx context.Context, deliver func(wire.Message)) error {
 }
 
 // close tells the server that the session has ended.
-func (l *link) close() {
+func (l *link) close(ctx context.Context) {
 	l.mu.Lock()
 	id := l.id
 	l.mu.Unlock()
 	if id == "" {
 		return
 	}
-	ctx, cancel := context.WithTimeout(context.Background(), deleteTimeout)
+	ctx, cancel := context.WithTimeout(ctx, deleteTimeout)
 	defer cancel()
 	if resp, err := l.do(ctx, http.MethodDelete, nil, ""); err == nil {
 		resp.Body.Close()

@@ -102,19 +102,19 @@ func (r *remote) Health(ctx context.Context) error {
 }
 
 // Stop ends what is under way.
-func (r *remote) Stop(context.Context) {
+func (r *remote) Stop(ctx context.Context) {
 	r.cancel()
 	r.checking.Lock()
 	defer r.checking.Unlock()
 	if r.probe != nil {
-		r.probe.close()
+		r.probe.close(ctx)
 		r.probe = &link{endpoint: r.endpoint}
 	}
 }
 
 // open implements backend.
 func (r *remote) open(c *client) (upstream, error) {
-	a := &away{link: &link{endpoint: r.endpoint}, client: c}
+	a := &away{link: &link{endpoint: r.endpoint}, client: c, calls: make(map[string]context.CancelFunc)}
 	a.life, a.cancel = context.WithCancel(r.life)
 	return a, nil
 }
@@ -125,6 +125,9 @@ type away struct {
 	client *client
 	life   context.Context
 	cancel context.CancelFunc
+
+	mu    sync.Mutex
+	calls map[string]context.CancelFunc // in flight, by their ids
 }
 
 // send implements upstream. A request waits for its answer beside those that
@@ -138,10 +141,13 @@ func (a *away) send(_ context.Context, m wire.Message) error {
 		a.client.answer(id, failure(id, wire.CodeMethodNotFound, "this server is served to clients that initialize a session"))
 		return nil
 	}
+	ctx, done := a.begin(m.Bytes(m.ID))
 	go func() {
+		defer done()
 		id := m.Bytes(m.ID)
-		err := a.ask(a.life, m, a.client.deliver)
+		err := a.ask(ctx, m, a.client.deliver)
 		switch {
+		case ctx.Err() != nil: // nobody waits for it
 		case errors.Is(err, errForgotten):
 			a.client.end(err)
 		case err != nil:
@@ -149,6 +155,31 @@ func (a *away) send(_ context.Context, m wire.Message) error {
 		}
 	}()
 	return nil
+}
+
+// begin takes note of a call, until done is called.
+func (a *away) begin(id []byte) (ctx context.Context, done func()) {
+	ctx, cancel := context.WithCancel(a.life)
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	a.calls[string(id)] = cancel
+	return ctx, func() {
+		cancel()
+		a.mu.Lock()
+		defer a.mu.Unlock()
+		delete(a.calls, string(id))
+	}
+}
+
+// giveUp ends a call, of which the server was told that it is cancelled.
+func (a *away) giveUp(id []byte) {
+	a.mu.Lock()
+	cancel := a.calls[string(id)]
+	a.mu.Unlock()
+	if cancel != nil {
+		cancel()
+	}
+	a.client.done(id)
 }
 
 // pass passes on what wants no answer. That the server does not take it is not
@@ -165,7 +196,7 @@ func (a *away) pass(m wire.Message) error {
 		go a.hear()
 	case "notifications/cancelled":
 		if span, err := m.CancelledID(); err == nil {
-			a.client.done(m.Bytes(span))
+			a.giveUp(m.Bytes(span))
 		}
 	}
 	return nil
@@ -181,5 +212,5 @@ func (a *away) hear() {
 // close implements upstream.
 func (a *away) close() {
 	a.cancel()
-	go a.link.close()
+	go a.link.close(context.Background())
 }
