@@ -567,7 +567,7 @@ func TestSessionIsItsCallersAlone(t *testing.T) {
 
 func TestSessionsAreBounded(t *testing.T) {
 	f := newFront(t)
-	f.common.relay = relay.Options{MaxSessions: 1, IdleTimeout: 50 * time.Millisecond}
+	f.common.relay = relay.Options{MaxSessions: 1, IdleTimeout: 2 * time.Second}
 	f.Configure([]config.Service{mcpConfig("a")})
 	f.ready("a", newPlugin(t, newServer("one")))
 	c := f.open(nil)
