@@ -170,14 +170,7 @@ func beside(dir, path string) string {
 }
 
 func readFile(path string) (string, error) {
-	info, err := os.Stat(path)
-	if err != nil {
-		return "", err
-	}
-	if !info.Mode().IsRegular() {
-		return "", errors.New("it is not a regular file")
-	}
-	text, err := readLimited(path)
+	text, err := readRegular(path)
 	switch {
 	case err != nil:
 		return "", err

@@ -99,10 +99,10 @@ func TestLimitsLeaveRoomForOrdinaryDepth(t *testing.T) {
 
 func TestFilesTogetherAreBounded(t *testing.T) {
 	t.Chdir(t.TempDir())
-	comment := strings.Repeat("#"+strings.Repeat("x", 1000)+"\n", maxFileSize/1002)
+	empty := "{" + strings.Repeat(" ", maxFileSize-2) + "}"
 	for i := range 12 {
-		write(t, fmt.Sprintf("conf/%02d.hcl", i), comment)
+		write(t, fmt.Sprintf("conf/%02d.hcl.json", i), empty)
 	}
 	_, diags := Load("conf")
-	wantFindings(t, diags, at("", "more than 8MiB", "08.hcl"))
+	wantFindings(t, diags, at("", "more than 8MiB", "08.hcl.json"))
 }

@@ -216,7 +216,7 @@ func TestLongChainsOfReferences(t *testing.T) {
 	}
 	var b strings.Builder
 	b.WriteString("locals {\n")
-	const links = 20_000
+	const links = 5_000
 	for i := range links {
 		fmt.Fprintf(&b, " l%d=local.l%d\n", i, i+1)
 	}

@@ -149,6 +149,18 @@ func (l *loader) file(name string, info fs.FileInfo) {
 	l.sources = append(l.sources, s)
 }
 
+// readRegular reads a file that is none of the kinds that never end.
+func readRegular(path string) ([]byte, error) {
+	info, err := os.Stat(path)
+	if err != nil {
+		return nil, err
+	}
+	if !info.Mode().IsRegular() {
+		return nil, errors.New("it is not a regular file")
+	}
+	return readLimited(path)
+}
+
 // readLimited reads a file, but no more of it than it takes to see that it is
 // too large.
 func readLimited(name string) ([]byte, error) {

@@ -1,9 +1,7 @@
 package config
 
 import (
-	"fmt"
 	"maps"
-	"os"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -90,14 +88,7 @@ func (l *loader) openVarFile(path string) *source {
 		l.diags.errorf(hcl.Range{Filename: path}, "Not a file of variables", "--var-file: the name %s ends in neither .hcl nor .json.", quote(path))
 		return nil
 	}
-	info, err := os.Stat(path)
-	if err == nil && !info.Mode().IsRegular() {
-		err = fmt.Errorf("it is not a regular file")
-	}
-	var text []byte
-	if err == nil {
-		text, err = readLimited(path)
-	}
+	text, err := readRegular(path)
 	if err != nil {
 		l.diags.osError("File of variables cannot be read", err, "--var-file: %s: %s.", quote(path), reason(err))
 		return nil
