@@ -88,20 +88,20 @@ func TestClientThatHangsUpDuringItsAnswerIsNotNoticed(t *testing.T) {
 	f := newFront(t, mcpConfig("a"))
 	server := newServer("one")
 	addTool(server, "large", func(context.Context, *mcp.CallToolRequest) (*mcp.CallToolResult, error) {
-		return text(strings.Repeat("x", 5<<20)), nil
+		return text(strings.Repeat("x", 1<<20)), nil
 	})
 	f.ready("a", newPlugin(t, server))
 	session := f.connect("/mcp/a", legacy, nil)
 	var others sync.WaitGroup
 	others.Go(func() {
-		for range 50 {
+		for range 20 {
 			if got, err := call(context.Background(), session, "one"); err != nil || got != "one" {
 				t.Errorf("another client: %q, %v", got, err)
 			}
 		}
 	})
 	body := fmt.Sprintf(`{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"large",%s}}`, rawMeta)
-	for range 10 {
+	for range 5 {
 		conn, err := net.Dial("tcp", strings.TrimPrefix(f.url, "http://"))
 		if err != nil {
 			t.Fatal(err)
