@@ -12,20 +12,21 @@ import (
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 )
 
-// nodePlugin is the example plugin that is not written in Go. Its packages are
-// installed by npm.
-func nodePlugin(t *testing.T) string {
+// nodePlugin is the example plugin that is not written in Go, with what runs it.
+// Its packages are installed by npm.
+func nodePlugin(t *testing.T) (runtime, script string) {
 	t.Helper()
 	dir := filepath.Join(repositoryRoot(t), "plugins", "mcp-node-example")
 	if _, err := os.Stat(filepath.Join(dir, "node_modules")); err != nil {
 		t.Fatalf("its packages are not installed: run 'npm ci' in %s (%v)", dir, err)
 	}
-	return filepath.Join(dir, "index.mjs")
+	return installedClients(t).runtime, filepath.Join(dir, "index.mjs")
 }
 
 func TestClientNodePluginKeepsThePromises(t *testing.T) {
 	t.Parallel()
-	stdout, stderr, code := plughost(t, "plugin", "check", "--strict", "--inherit", "PATH", "node", nodePlugin(t))
+	runtime, script := nodePlugin(t)
+	stdout, stderr, code := plughost(t, "plugin", "check", "--strict", runtime, script)
 	if code != 0 {
 		t.Errorf("exit status %d\n%s%s", code, stdout, stderr)
 	}
@@ -33,14 +34,14 @@ func TestClientNodePluginKeepsThePromises(t *testing.T) {
 
 func TestClientNodePluginIsHosted(t *testing.T) {
 	t.Parallel()
+	runtime, script := nodePlugin(t)
 	gateway := fmt.Sprintf("127.0.0.1:%d", freePorts(t, 1)[0])
 	h := startHost(t, hostOptions{gateway: gateway, config: writeConfig(t, fmt.Sprintf(`
 host {
   listen = %q
 }
 service "mcp" "node" {
-  command = ["node", %q]
-  inherit = ["PATH"]
+  command = [%q, %q]
   ready {
     timeout = "60s"
   }
@@ -48,7 +49,7 @@ service "mcp" "node" {
     greeting = "Moin"
   }
 }
-`, gateway, nodePlugin(t)))})
+`, gateway, runtime, script))})
 	h.waitReady()
 	result, err := connectMCP(t, h.base+"/mcp/node").CallTool(t.Context(), &mcp.CallToolParams{
 		Name: "greet", Arguments: map[string]any{"name": "Ada"},
