@@ -152,13 +152,19 @@ func ask(ctx context.Context, host *control.Client, agent string, q question, p 
 	if err != nil {
 		return err
 	}
-	interrupted, stop := signal.NotifyContext(ctx, os.Interrupt)
-	defer stop()
 	message := a2a.NewMessage(a2a.MessageRoleUser, a2a.NewTextPart(q.text))
 	message.TaskID = a2a.TaskID(q.task)
-
-	a := &asking{task: message.TaskID}
-	for event, err := range client.SendStreamingMessage(interrupted, &a2a.SendMessageRequest{Message: message}) {
+	interrupted, stop := signal.NotifyContext(ctx, os.Interrupt)
+	defer stop()
+	reading, stopReading := context.WithCancel(ctx)
+	defer stopReading()
+	a := newAsking(message.TaskID)
+	defer context.AfterFunc(interrupted, func() {
+		stop() // the next interrupt ends the command
+		a.await()
+		stopReading()
+	})()
+	for event, err := range client.SendStreamingMessage(reading, &a2a.SendMessageRequest{Message: message}) {
 		if err != nil {
 			a.err = err
 			break
@@ -169,8 +175,7 @@ func ask(ctx context.Context, host *control.Client, agent string, q question, p 
 		}
 	}
 	if interrupted.Err() != nil {
-		stop() // the next interrupt ends the command
-		return a.cancel(ctx, client)
+		return errors.Join(p.end(), a.cancel(ctx, client))
 	}
 	return errors.Join(p.end(), a.outcome())
 }
@@ -178,20 +183,44 @@ func ask(ctx context.Context, host *control.Client, agent string, q question, p 
 // asking is what is known of a question that was asked.
 type asking struct {
 	task  a2a.TaskID
+	known chan struct{} // closed when task is
 	state a2a.TaskState // empty for an answer that is no task
 	said  string        // with the state
 	begun bool
 	err   error
 }
 
+func newAsking(task a2a.TaskID) *asking {
+	a := &asking{known: make(chan struct{})}
+	a.isOf(task)
+	return a
+}
+
+// isOf takes note of the task, if it is one.
+func (a *asking) isOf(task a2a.TaskID) {
+	if a.task == "" && task != "" {
+		a.task = task
+		close(a.known)
+	}
+}
+
+// await waits for the task to be known, within bounds: without its name it
+// cannot be canceled.
+func (a *asking) await() {
+	select {
+	case <-a.known:
+	case <-time.After(cancelTimeout):
+	}
+}
+
 func (a *asking) follow(event a2a.Event) {
 	a.begun = true
 	switch event := event.(type) {
 	case *a2a.Task:
-		a.task = event.ID
+		a.isOf(event.ID)
 		a.enter(event.Status)
 	case *a2a.TaskStatusUpdateEvent:
-		a.task = event.TaskID
+		a.isOf(event.TaskID)
 		a.enter(event.Status)
 	}
 }
