@@ -161,10 +161,10 @@ func TestDefaultsAreThoseThatAreDocumented(t *testing.T) {
 		if a.Default == "" || name == "service.orphan_ttl" && !canKeep {
 			return
 		}
-		load := func(value string) *Config {
+		load := func(value string) (Host, []Service) {
 			text := configurationOf(path, a, value)
 			if text == "" {
-				return nil
+				return Host{}, nil
 			}
 			write(t, "services.hcl", text)
 			cfg, diags := Load("services.hcl")
@@ -174,10 +174,11 @@ func TestDefaultsAreThoseThatAreDocumented(t *testing.T) {
 			for i := range cfg.Services {
 				cfg.Services[i].Range = hcl.Range{}
 			}
-			return &Config{Host: cfg.Host, Services: cfg.Services}
+			return cfg.Host, cfg.Services
 		}
-		if with, without := load(a.Default), load("null"); !reflect.DeepEqual(with, without) {
-			t.Errorf("%s: with its documented default it is %+v, without it %+v", name, with, without)
+		host, services := load(a.Default)
+		if without, others := load("null"); !reflect.DeepEqual(host, without) || !reflect.DeepEqual(services, others) {
+			t.Errorf("%s: with its documented default it is %+v %+v, without it %+v %+v", name, host, services, without, others)
 		}
 	})
 }

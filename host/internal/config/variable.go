@@ -212,7 +212,7 @@ func (v *variable) ofDefault() (given, bool) {
 	}
 	rng := v.fallback.Expr.Range()
 	if refs := v.fallback.Expr.Variables(); len(refs) > 0 {
-		v.diags.errorf(v.decoder.within(refs[0].SourceRange(), v.fallback.Expr), "Reference in a default",
+		v.diags.errorf(v.within(refs[0].SourceRange(), v.fallback.Expr), "Reference in a default",
 			"default: it cannot refer to anything, since it may be replaced from outside. What is computed belongs into a locals block.")
 		return given{}, false
 	}
