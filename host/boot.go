@@ -107,6 +107,10 @@ func newHost(conf *config.Config, inst *installation.Installation, log hclog.Log
 	if h.journal, err = openJournal(inst.Logs(), conf, log); err != nil {
 		return nil, errors.Join(err, h.registry.Close())
 	}
+	if err := h.launcher.Room(); err != nil && len(conf.Services) > 0 {
+		// With what the logs have taken it could not even answer its operator.
+		return nil, errors.Join(err, h.journal.close(), h.registry.Close())
+	}
 	if h.gateway, err = gateway.New(conf.Services, conf.Host.Gateway.Limits, h.readiness.all, version(), log); err != nil {
 		return nil, errors.Join(err, h.journal.close(), h.registry.Close())
 	}

@@ -3,6 +3,8 @@ package test
 import (
 	"fmt"
 	"os"
+	"os/exec"
+	"path/filepath"
 	"strings"
 	"testing"
 
@@ -42,4 +44,23 @@ func TestTheLastDescriptorsAreNotForLaunches(t *testing.T) {
 	check(t, unix.Prlimit(h.cmd.Process.Pid, unix.RLIMIT_NOFILE, &before, nil))
 	run(0, "start", "f", "g")
 	h.stop()
+}
+
+// TestHostWithTooFewDescriptorsRefusesToRun lets it open hardly more files than the
+// logs of its services are: it would come so far that it cannot answer any more.
+func TestHostWithTooFewDescriptorsRefusesToRun(t *testing.T) {
+	t.Parallel()
+	var services []string
+	for i := range 20 {
+		services = append(services, fault(fmt.Sprintf("f%d", i), ""))
+	}
+	opts := faultConfig(t, hostOptions{}, services...)
+	stateDir := newStateDir(t)
+	cmd := exec.CommandContext(t.Context(), "/bin/sh", "-c", `ulimit -n 40 && exec "$@"`, "sh",
+		filepath.Join(binaries, "plughost"), "run", "--config", opts.config, "--state-dir", stateDir)
+	output, err := cmd.CombinedOutput()
+	if code := cmd.ProcessState.ExitCode(); code != 1 || !strings.Contains(string(output), "raise its limit") {
+		t.Errorf("it ends with %v, want status 1 and what to do: %s", err, output)
+	}
+	checkNothingLeft(t, stateDir)
 }

@@ -29,6 +29,15 @@ func (e *FilesError) Error() string {
 		e.Limit, e.Open, reservedFiles)
 }
 
+// Room returns a *FilesError if not even one instance could be launched now.
+func (l *Launcher) Room() error {
+	release, err := l.headroom.claim()
+	if err == nil {
+		release()
+	}
+	return err
+}
+
 // claim sets aside what one launch takes, until release is called.
 func (h *headroom) claim() (release func(), err error) {
 	h.mu.Lock()
