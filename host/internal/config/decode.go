@@ -80,7 +80,17 @@ func (d *decoder) content(body hcl.Body, schema Block) (content *hcl.BodyContent
 	if content == nil {
 		content = &hcl.BodyContent{}
 	}
+	d.warnOfDeprecated(content.Attributes, schema)
 	return content, !diags.HasErrors()
+}
+
+// warnOfDeprecated warns of arguments that are to go one day.
+func (d *decoder) warnOfDeprecated(attrs hcl.Attributes, schema Block) {
+	for _, a := range schema.Attributes {
+		if given := attrs[a.Name]; given != nil && a.Deprecated != "" {
+			d.diags.warnf(given.NameRange, "Deprecated argument", "%s is still read, and will not be one day: %s.", a.Name, a.Deprecated)
+		}
+	}
 }
 
 // hideValues hides what stands outside of all blocks: it may be a file of

@@ -70,10 +70,14 @@ func (a Attribute) defaultText() string {
 }
 
 func (a Attribute) meaning() string {
-	if a.Example == "" {
-		return a.Doc
+	text := a.Doc
+	if a.Example != "" {
+		text += fmt.Sprintf(". Example: `%s`", a.Example)
 	}
-	return fmt.Sprintf("%s. Example: `%s`", a.Doc, a.Example)
+	if a.Deprecated != "" {
+		text += ". Deprecated: " + a.Deprecated
+	}
+	return text
 }
 
 func functionTable(functions []Function) string {

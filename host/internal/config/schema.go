@@ -62,6 +62,9 @@ type Attribute struct {
 	// Example is a value as it would be written. Where there is none, Default
 	// is one.
 	Example string `json:"example,omitempty"`
+	// Deprecated says what to write instead of it, if it is to go one day. It is
+	// read until then, with a warning.
+	Deprecated string `json:"deprecated,omitempty"`
 }
 
 // attribute returns the description of an argument.
