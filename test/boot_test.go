@@ -362,7 +362,7 @@ func TestRefusedHandshakeIsTheReason(t *testing.T) {
 	}
 	h := startFaults(t, hostOptions{}, services...)
 	for i := range 10 {
-		for name, want := range map[string]string{"address": "not in its directory", "version": "Plugin version: 99"} {
+		for name, want := range map[string]string{"address": "not in its directory", "version": "the plugin speaks version 99"} {
 			if status := h.waitState(fmt.Sprintf("%s%d", name, i), "failed"); !strings.Contains(status.LastError, want) {
 				t.Errorf("the last error of %s%d is %q, want %q in it", name, i, status.LastError, want)
 			}
