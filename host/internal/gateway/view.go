@@ -12,13 +12,6 @@ import (
 	"github.com/plughost/plughost/shared/mcphttp"
 )
 
-// separator stands between a service's name and a tool's in a joined view. No
-// service has it in its name, so joined names are never the same.
-const separator = "__"
-
-// joinedName names a tool or prompt in a view of several services.
-func joinedName(service, name string) string { return service + separator + name }
-
 // view is an MCP server that shows features of all services: to all clients, or
 // to one agent.
 type view struct {
