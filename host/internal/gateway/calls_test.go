@@ -100,33 +100,45 @@ func TestCancelledCallsAreToldOf(t *testing.T) {
 func TestSessionsOfTheJoinedEndpointAreBounded(t *testing.T) {
 	f := newFront(t, mcpConfig("a"))
 	f.ready("a", newPlugin(t, newServer("one")))
-	f.all = f.joined.handler(config.GatewayLimits{Sessions: 2, SessionIdle: 200 * time.Millisecond})
-	opts := &mcp.ClientOptions{ToolListChangedHandler: func(context.Context, *mcp.ToolListChangedRequest) {}}
-	frozen := []*mcp.ClientSession{f.connect("/mcp", legacy, opts), f.connect("/mcp", legacy, opts)}
+	f.all = f.joined.handler(config.GatewayLimits{Sessions: 2, SessionIdle: time.Hour})
+	first := f.connect("/mcp", legacy, nil)
+	f.connect("/mcp", legacy, nil)
 	if got := f.Sessions(); got[""] != 2 || got["a"] != 0 {
 		t.Errorf("the sessions are %v", got)
 	}
-	client := mcp.NewClient(&mcp.Implementation{Name: "client"}, nil)
-	open := func() error {
-		session, err := client.Connect(t.Context(), &mcp.StreamableClientTransport{Endpoint: f.url + "/mcp", DisableStandaloneSSE: true},
-			&mcp.ClientSessionOptions{ProtocolVersion: legacy})
-		if err == nil {
-			_ = session.Close()
-		}
-		return err
-	}
-	if err := open(); err == nil {
+	if err := f.tryToConnect("/mcp"); err == nil {
 		t.Error("there is a third session")
 	}
-	eventually(t, "the sessions have ended", func() bool { return f.Sessions()[""] == 0 })
-	if err := open(); err != nil {
+	_ = first.Close()
+	if err := f.tryToConnect("/mcp"); err != nil {
 		t.Errorf("there is no room for another: %v", err)
 	}
-	for _, session := range frozen {
-		if _, err := call(t.Context(), session, "a__one"); err == nil {
-			t.Error("a session that was idle for too long goes on")
-		}
+}
+
+// A client that does nothing loses its session, also if it listens.
+func TestIdleSessionsOfTheJoinedEndpointEnd(t *testing.T) {
+	f := newFront(t, mcpConfig("a"))
+	f.ready("a", newPlugin(t, newServer("one")))
+	f.all = f.joined.handler(config.GatewayLimits{Sessions: 1, SessionIdle: 200 * time.Millisecond})
+	frozen := f.connect("/mcp", legacy, &mcp.ClientOptions{ToolListChangedHandler: func(context.Context, *mcp.ToolListChangedRequest) {}})
+	eventually(t, "the session has ended", func() bool { return f.Sessions()[""] == 0 })
+	if err := f.tryToConnect("/mcp"); err != nil {
+		t.Errorf("there is no room for another: %v", err)
 	}
+	if _, err := call(t.Context(), frozen, "a__one"); err == nil {
+		t.Error("a session that was idle for too long goes on")
+	}
+}
+
+// tryToConnect opens a session, and ends it if there is one.
+func (f *front) tryToConnect(path string) error {
+	session, err := mcp.NewClient(&mcp.Implementation{Name: "client"}, nil).Connect(f.t.Context(),
+		&mcp.StreamableClientTransport{Endpoint: f.url + path, DisableStandaloneSSE: true},
+		&mcp.ClientSessionOptions{ProtocolVersion: legacy})
+	if err == nil {
+		_ = session.Close()
+	}
+	return err
 }
 
 // headers are sent with each request.
