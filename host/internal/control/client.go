@@ -1,6 +1,7 @@
 package control
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -11,6 +12,8 @@ import (
 	"net/http"
 	"net/url"
 	"sync"
+	"sync/atomic"
+	"time"
 
 	"github.com/plughost/plughost/host/internal/config"
 )
@@ -18,16 +21,32 @@ import (
 // ErrNoHost says that no host is running.
 var ErrNoHost = errors.New("no plughost host is running there")
 
+// defaultPatience is enough for a host on a machine that is very busy.
+const defaultPatience = 10 * time.Second
+
+// SilentError says that a host listens, and does not answer.
+type SilentError struct{ Patience time.Duration }
+
+func (e *SilentError) Error() string {
+	return fmt.Sprintf("the host has not answered within %v: it may be suspended, or so short of something that it cannot; its log may tell", e.Patience)
+}
+
 // Client speaks to a running host.
 type Client struct {
+	// Patience is how long the host may take to say what its state is. Nothing
+	// else is asked before it has done so once, as most else may take any time.
+	// The default is ten seconds.
+	Patience time.Duration
+
 	// Version is that of the program, and OtherVersion is called with that of
 	// the host when the first answer of one shows that they differ. Both may be
 	// left out.
 	Version      string
 	OtherVersion func(host string)
 
-	http http.Client
-	told sync.Once
+	http     http.Client
+	told     sync.Once
+	answered atomic.Bool
 }
 
 // compareVersions tells of a host of another version.
@@ -49,15 +68,27 @@ func NewClient(path string) *Client {
 
 // Status asks for the state of the host and its services.
 func (c *Client) Status(ctx context.Context) (Status, error) {
-	var status Status
-	err := c.do(ctx, http.MethodGet, "/v1/status", &status)
-	return status, err
+	return c.state(ctx, "/v1/status")
 }
 
 // Usage asks for that, and for what the services take of the machine.
 func (c *Client) Usage(ctx context.Context) (Status, error) {
-	var status Status
-	err := c.do(ctx, http.MethodGet, "/v1/status?usage=true", &status)
+	return c.state(ctx, "/v1/status?usage=true")
+}
+
+// state asks for what every host that is well answers soon.
+func (c *Client) state(ctx context.Context, path string) (status Status, err error) {
+	silent := &SilentError{cmp.Or(c.Patience, defaultPatience)}
+	ctx, cancel := context.WithTimeoutCause(ctx, silent.Patience, silent)
+	defer cancel()
+	response, err := c.request(ctx, http.MethodGet, path, nil, nil)
+	if err == nil {
+		c.answered.Store(true)
+		err = read(response, &status)
+	}
+	if err != nil && context.Cause(ctx) == error(silent) {
+		return status, silent
+	}
 	return status, err
 }
 
@@ -75,8 +106,19 @@ func verbPath(ref config.Ref, verb Verb) string {
 	return "/v1/services/" + url.PathEscape(string(ref.Kind)) + "/" + url.PathEscape(ref.Name) + "/" + string(verb)
 }
 
-// open makes a request. The answer is one that says that all is well.
+// open makes a request of a host that has answered before, or does now. The answer
+// is one that says that all is well.
 func (c *Client) open(ctx context.Context, method, path string, header http.Header, body io.Reader) (*http.Response, error) {
+	if !c.answered.Load() {
+		if _, err := c.Status(ctx); err != nil {
+			return nil, err
+		}
+	}
+	return c.request(ctx, method, path, header, body)
+}
+
+// request is open without a look at the host before.
+func (c *Client) request(ctx context.Context, method, path string, header http.Header, body io.Reader) (*http.Response, error) {
 	request, err := http.NewRequestWithContext(ctx, method, "http://plughost"+path, body)
 	if err != nil {
 		return nil, err
@@ -123,6 +165,11 @@ func (c *Client) send(ctx context.Context, method, path string, body io.Reader, 
 	if err != nil {
 		return err
 	}
+	return read(response, answer)
+}
+
+// read reads an answer to its end.
+func read(response *http.Response, answer any) error {
 	defer response.Body.Close()
 	if answer == nil {
 		_, err := io.Copy(io.Discard, response.Body)

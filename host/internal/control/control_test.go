@@ -326,6 +326,31 @@ func TestAHostThatCannotBeReachedIsNotNoHost(t *testing.T) {
 	}
 }
 
+// The kernel connects clients to a host that is suspended.
+func TestHostThatDoesNotAnswerIsToldFromOneThatTakesItsTime(t *testing.T) {
+	path := filepath.Join(shortDir(t), "s")
+	l, err := net.Listen("unix", path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer l.Close()
+	client := NewClient(path)
+	client.Patience = time.Millisecond
+	_, statusErr := client.Status(t.Context())
+	var silent *SilentError
+	for name, err := range map[string]error{"status": statusErr, "stop": client.Do(t.Context(), clock, Stop)} {
+		if !errors.As(err, &silent) || !strings.Contains(err.Error(), "has not answered within 1ms") {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	if _, err := client.Status(ctx); !errors.Is(err, context.Canceled) {
+		t.Errorf("who does not wait is told: %v", err)
+	}
+}
+
 func TestListenTakesThePlaceOfWhatIsLeft(t *testing.T) {
 	dir := shortDir(t)
 	path := filepath.Join(dir, "control.sock")

@@ -4,6 +4,7 @@ package control
 
 import (
 	"bufio"
+	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
@@ -269,13 +270,18 @@ func TestAStreamThatBreaksOffIsAnError(t *testing.T) {
 	done := make(chan struct{})
 	go func() {
 		defer close(done)
-		for range 2 {
+		for {
 			conn, err := l.Accept()
 			if err != nil {
 				return
 			}
-			_, _ = conn.Read(make([]byte, 4096))
-			_, _ = conn.Write([]byte("HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n2\r\n\n\n\r\n"))
+			request := make([]byte, 4096)
+			n, _ := conn.Read(request)
+			answer := "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n2\r\n\n\n\r\n"
+			if bytes.HasPrefix(request[:n], []byte("GET /v1/status")) {
+				answer = "HTTP/1.1 200 OK\r\nContent-Length: 2\r\nConnection: close\r\n\r\n{}"
+			}
+			_, _ = conn.Write([]byte(answer))
 			_ = conn.Close()
 		}
 	}()
