@@ -89,6 +89,16 @@ func testSystemd(t *testing.T) {
 	if !alive(kept.PID) {
 		t.Error("the service that is kept has ended with its unit")
 	}
+
+	// A host that somebody runs takes it over, and ends it.
+	h = startHost(t, opts)
+	h.waitReady()
+	if again := h.status()["kept"]; again.PID != kept.PID {
+		t.Errorf("under a host that systemd does not run, it had pid %d, and has %d", kept.PID, again.PID)
+	}
+	h.signal(syscall.SIGINT)
+	h.waitExit()
+	checkNothingLeft(t, opts.stateDir)
 }
 
 // startSystemd starts the systemd of a user.
