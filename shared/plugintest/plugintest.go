@@ -134,7 +134,7 @@ func (p *Plugin) start(binary string, o options) error {
 	defer lifelineR.Close()
 	p.lifeline = lifelineW
 	p.cmd = exec.Command(binary, o.args...)
-	p.cmd.Env = slices.Concat(o.env, []string{shared.EnvInstanceDir + "=" + p.dir})
+	p.cmd.Env = slices.Concat(o.env, []string{shared.EnvInstanceDir + "=" + p.dir, plugin.EnvUnixSocketDir + "=" + p.dir})
 	if runtime.GOOS != "windows" {
 		p.cmd.ExtraFiles = []*os.File{lifelineR}
 		p.cmd.Env = append(p.cmd.Env, shared.EnvLifeline+"=3")
@@ -151,7 +151,6 @@ func (p *Plugin) start(binary string, o options) error {
 		SkipHostEnv:      true,
 		TLSConfig:        p.authority.ClientTLS(p.identity.Instance),
 		StartTimeout:     StartTimeout,
-		UnixSocketConfig: &plugin.UnixSocketConfig{TempDir: p.dir},
 		Logger: hclog.New(&hclog.LoggerOptions{
 			Level: hclog.Info, Output: testWriter{p.t}, DisableTime: true,
 		}),

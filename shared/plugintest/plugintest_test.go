@@ -6,6 +6,7 @@ import (
 	"net"
 	"net/http"
 	"os"
+	"path/filepath"
 	"strings"
 	"testing"
 
@@ -72,6 +73,9 @@ func TestAFaultyConfigurationIsAFailedStart(t *testing.T) {
 	p := newPlugin(t)
 	if err := p.start(self, options{config: map[string]int{"greeting": 5}}); err == nil || !strings.Contains(err.Error(), "greeting") {
 		t.Errorf("error %v", err)
+	}
+	if sockets, err := filepath.Glob(filepath.Join(p.dir, "plugin*")); err != nil || len(sockets) != 1 {
+		t.Errorf("its socket is not where the instance's files are, and removed with them: %v, %v", sockets, err)
 	}
 }
 
