@@ -86,7 +86,7 @@ func (c *Client) state(ctx context.Context, path string) (status Status, err err
 		c.answered.Store(true)
 		err = read(response, &status)
 	}
-	if err != nil && context.Cause(ctx) == error(silent) {
+	if err != nil && errors.Is(context.Cause(ctx), silent) {
 		return status, silent
 	}
 	return status, err
