@@ -5,11 +5,9 @@ package test
 import (
 	"context"
 	"fmt"
-	"io/fs"
 	"net/http"
 	"net/http/httptest"
 	"os"
-	"path/filepath"
 	"strings"
 	"testing"
 
@@ -51,16 +49,9 @@ func TestHeadersOfARemoteServerAreSeenNowhere(t *testing.T) {
 			}
 		}
 	}
-	err := filepath.WalkDir(opts.stateDir, func(path string, entry fs.DirEntry, err error) error {
-		if err != nil || !entry.Type().IsRegular() {
-			return nil // it may be gone by now
-		}
-		if content, err := os.ReadFile(path); err == nil && strings.Contains(string(content), canary) {
-			t.Errorf("the secret is in %s", path)
-		}
-		return nil
-	})
-	check(t, err)
+	for _, path := range filesWith(t, opts.stateDir, canary) {
+		t.Errorf("the secret is in %s", path)
+	}
 	check(t, os.WriteFile(opts.config, []byte(strings.Replace(readFile(t, opts.config), canary, "wrong-"+canary, 1)), 0o600))
 	for _, args := range [][]string{{"plan"}, {"plan", "--json"}, {"reload"}, {"status", "--json"}, {"logs", "--json", "remote"}} {
 		stdout, stderr, _ := plughost(t, append(args, "--state-dir", opts.stateDir)...)

@@ -4,6 +4,7 @@ package test
 
 import (
 	"bytes"
+	"errors"
 	"fmt"
 	"io/fs"
 	"os"
@@ -155,18 +156,25 @@ service "mcp" "loud" {
 	}
 }
 
-// filesWith returns the files below a directory that hold a text.
+// filesWith returns the files below a directory that hold a text. Those that a
+// host removes meanwhile are passed over.
 func filesWith(t *testing.T, dir, text string) (paths []string) {
 	t.Helper()
+	there := func(err error) error {
+		if errors.Is(err, fs.ErrNotExist) {
+			return nil
+		}
+		return err
+	}
 	err := filepath.WalkDir(dir, func(path string, entry fs.DirEntry, err error) error {
 		if err != nil || !entry.Type().IsRegular() {
-			return err
+			return there(err)
 		}
 		content, err := os.ReadFile(path)
 		if bytes.Contains(content, []byte(text)) {
 			paths = append(paths, path)
 		}
-		return err
+		return there(err)
 	})
 	if err != nil {
 		t.Fatal(err)
