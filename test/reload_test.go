@@ -54,9 +54,10 @@ func (s steps) want(t *testing.T, want ...string) {
 func (h *host) configure(opts hostOptions, services ...string) {
 	h.t.Helper()
 	text := fmt.Sprintf("host {\n  listen = %q\n%s}\n", opts.gateway, opts.hostBlock) + strings.Join(services, "")
-	if err := os.WriteFile(opts.config, []byte(text), 0o600); err != nil {
-		h.t.Fatal(err)
-	}
+	// Whole or not at all: a reload under way may read it now.
+	part := opts.config + ".part"
+	check(h.t, os.WriteFile(part, []byte(text), 0o600))
+	check(h.t, os.Rename(part, opts.config))
 }
 
 func (h *host) plan(code int, args ...string) steps {
