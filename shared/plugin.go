@@ -128,6 +128,15 @@ func (s *pluginServer) Adopt(ctx context.Context, request *plughostv1.AdoptReque
 	return s.keeper.adopt(ctx, request)
 }
 
+// MainVersion is the version of the program's module, as go install and go build
+// wrote it down, for what a plugin says of itself. It is empty if it is not known.
+func MainVersion() string {
+	if info, ok := debug.ReadBuildInfo(); ok {
+		return info.Main.Version
+	}
+	return ""
+}
+
 func sdkVersion() string {
 	const name = "plughost-go"
 	info, ok := debug.ReadBuildInfo()

@@ -60,7 +60,7 @@ func newRemote(address string, headers map[string]string, logger *log.Logger) (*
 		card:     card,
 		client:   newClient(u, headers),
 		log:      logger,
-		describe: &plughostv1.DescribeResponse{Kind: plughostv1.Kind_KIND_AGENT, Name: bridge.AgentName, Version: version()},
+		describe: &plughostv1.DescribeResponse{Kind: plughostv1.Kind_KIND_AGENT, Name: bridge.AgentName, Version: shared.MainVersion()},
 	}
 	r.life, r.cancel = context.WithCancel(context.Background())
 	return r, nil

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"slices"
 
+	"github.com/plughost/plughost/shared"
 	"github.com/plughost/plughost/shared/bridge"
 	"github.com/plughost/plughost/shared/wire"
 )
@@ -37,7 +38,7 @@ func greeting() any {
 			"sampling":    none,
 			"elicitation": map[string]any{"form": none, "url": none},
 		},
-		"clientInfo": map[string]any{"name": "plughost " + bridge.Name, "version": version()},
+		"clientInfo": map[string]any{"name": "plughost " + bridge.Name, "version": shared.MainVersion()},
 	}
 }
 

@@ -13,7 +13,6 @@ import (
 	"fmt"
 	"log"
 	"os"
-	"runtime/debug"
 	"time"
 
 	"google.golang.org/grpc"
@@ -44,7 +43,7 @@ func main() {
 		Describe: &plughostv1.DescribeResponse{
 			Kind:    plughostv1.Kind_KIND_MCP,
 			Name:    bridge.Name,
-			Version: version(),
+			Version: shared.MainVersion(),
 		},
 		Register: func(s *grpc.Server) {
 			plughostv1.RegisterMCPServer(s, &sessions{backend: backend, work: work})
@@ -73,11 +72,4 @@ func newBackend(target bridge.Target, work *shared.Work, logger *log.Logger) bac
 		return newIsolated(start, logger)
 	}
 	return newMux(start, work, logger)
-}
-
-func version() string {
-	if info, ok := debug.ReadBuildInfo(); ok {
-		return info.Main.Version
-	}
-	return ""
 }

@@ -59,7 +59,7 @@ func (r *remote) greet(ctx context.Context) error {
 	params, err := json.Marshal(map[string]any{
 		"protocolVersion": revisions[len(revisions)-1],
 		"capabilities":    struct{}{},
-		"clientInfo":      map[string]any{"name": "plughost " + bridge.Name, "version": version()},
+		"clientInfo":      map[string]any{"name": "plughost " + bridge.Name, "version": shared.MainVersion()},
 	})
 	if err != nil {
 		return err

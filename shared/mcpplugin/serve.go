@@ -21,7 +21,6 @@ import (
 	"os"
 	"os/signal"
 	"path/filepath"
-	"runtime/debug"
 	"syscall"
 
 	"github.com/modelcontextprotocol/go-sdk/mcp"
@@ -65,7 +64,7 @@ func Serve(server *mcp.Server, opts ...Option) {
 		Describe: &plughostv1.DescribeResponse{
 			Kind:    plughostv1.Kind_KIND_MCP,
 			Name:    filepath.Base(os.Args[0]),
-			Version: mainVersion(),
+			Version: shared.MainVersion(),
 		},
 		Register: func(s *grpc.Server) {
 			plughostv1.RegisterMCPServer(s, &sessions{server: server, work: work})
@@ -111,11 +110,4 @@ func (s *sessions) Session(stream grpc.BidiStreamingServer[plughostv1.Frame, plu
 		return nil
 	}
 	return err
-}
-
-func mainVersion() string {
-	if info, ok := debug.ReadBuildInfo(); ok {
-		return info.Main.Version
-	}
-	return ""
 }
