@@ -56,6 +56,7 @@ type Guard struct {
 	exposed  bool // more than this machine reaches it
 	settings atomic.Pointer[settings]
 	open     *open
+	guesses  *guesses
 	observer Observer
 	log      hclog.Logger
 	server   http.Server
@@ -75,6 +76,7 @@ func New(conf *config.Config, next http.Handler, observer Observer, log hclog.Lo
 		next:     next,
 		exposed:  !conf.Host.OnLoopback(),
 		open:     newOpen(),
+		guesses:  newGuesses(),
 		observer: observer,
 		log:      log,
 		most:     gateway.Limits.Connections,
@@ -175,6 +177,12 @@ func (g *Guard) guard(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	who, reason := s.authenticate(r.Header.Values("Authorization"), g.exposed)
+	if reason == ReasonBadToken {
+		if wait := g.guesses.count(r.RemoteAddr, time.Now()); wait > 0 {
+			w.Header().Set("Retry-After", retryAfter(wait))
+			reason = ReasonGuessing
+		}
+	}
 	if reason != "" {
 		g.refuse(w, r, reason)
 		return

@@ -13,13 +13,14 @@ const (
 	ReasonOrigin   Reason = "origin"
 	ReasonNoToken  Reason = "no_token"
 	ReasonBadToken Reason = "bad_token"
+	ReasonGuessing Reason = "guessing"
 	ReasonTooLarge Reason = "too_large"
 	ReasonTooMany  Reason = "too_many"
 )
 
 // Reasons returns all reasons.
 func Reasons() []Reason {
-	return []Reason{ReasonHost, ReasonOrigin, ReasonNoToken, ReasonBadToken, ReasonTooLarge, ReasonTooMany}
+	return []Reason{ReasonHost, ReasonOrigin, ReasonNoToken, ReasonBadToken, ReasonGuessing, ReasonTooLarge, ReasonTooMany}
 }
 
 // refusal is what a client is told.
@@ -39,6 +40,8 @@ func (r Reason) refusal() refusal {
 		return refusal{http.StatusUnauthorized, "WWW-Authenticate", `Bearer realm="plughost"`, "a token is required, as in Authorization: Bearer TOKEN"}
 	case ReasonBadToken:
 		return refusal{http.StatusUnauthorized, "WWW-Authenticate", `Bearer realm="plughost", error="invalid_token"`, "the token is not one of this gateway"}
+	case ReasonGuessing:
+		return refusal{code: http.StatusTooManyRequests, text: "the token is not one of this gateway, and too many such came from this address"}
 	case ReasonTooLarge:
 		return refusal{code: http.StatusRequestEntityTooLarge, text: "the request is too large: see limits in the gateway block"}
 	default:
