@@ -22,6 +22,10 @@ func environ(t *testing.T, pid int) []string {
 
 func TestEnvironmentOfAChildIsOnlyWhatItWasGiven(t *testing.T) {
 	t.Parallel()
+	const body = `
+  env     = { BOTH = "configuration", OWN = "1", FAULT_GRANDCHILD = "plain" }
+  inherit = ["BOTH", "INHERITED", "ABSENT"]
+`
 	h := startFaults(t, hostOptions{env: []string{
 		"CANARY_SECRET=hunter2",
 		"BOTH=host",
@@ -36,18 +40,17 @@ func TestEnvironmentOfAChildIsOnlyWhatItWasGiven(t *testing.T) {
 		marker.MCPService + "=other",
 		marker.Installation + "=6b1f0c80-54a5-4d0b-8f38-9b3b6d4b8a11",
 		marker.Instance + "=0192d3a0-0000-7000-8000-000000000001",
-	}}, fault("f", `
-  env     = { BOTH = "configuration", OWN = "1", FAULT_GRANDCHILD = "plain" }
-  inherit = ["BOTH", "INHERITED", "ABSENT"]
-`))
+	}}, fault("f", body), server("hosted", body))
 	h.waitReady()
-	status := h.status()["f"]
-	processes := instanceProcesses(t, status.Instance)
-	if len(processes) != 2 {
-		t.Fatalf("%d processes carry the instance's marker, want the plugin and its grandchild", len(processes))
-	}
-	for _, process := range processes {
-		checkEnvironment(t, environ(t, process.PID), status.Instance)
+	for name, want := range map[string]int{"f": 2, "hosted": 3} {
+		status := h.status()[name]
+		processes := instanceProcesses(t, status.Instance)
+		if len(processes) != want {
+			t.Fatalf("%s: %d processes carry the instance's marker, want the plugin, any server that it hosts, and the grandchild", name, len(processes))
+		}
+		for _, process := range processes {
+			checkEnvironment(t, environ(t, process.PID), name, status.Instance)
+		}
 	}
 
 	// The host carries its own marker and no other.
@@ -57,7 +60,7 @@ func TestEnvironmentOfAChildIsOnlyWhatItWasGiven(t *testing.T) {
 	}
 }
 
-func checkEnvironment(t *testing.T, env []string, instance string) {
+func checkEnvironment(t *testing.T, env []string, service, instance string) {
 	t.Helper()
 	vars := make(map[string]string)
 	for _, entry := range env {
@@ -72,7 +75,7 @@ func checkEnvironment(t *testing.T, env []string, instance string) {
 		"OWN":             "1",
 		"INHERITED":       "host",
 		marker.Subprocess: "1",
-		marker.MCPService: "f",
+		marker.MCPService: service,
 		marker.Instance:   instance,
 	} {
 		if vars[name] != want {

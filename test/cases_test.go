@@ -98,7 +98,9 @@ func TestServiceThatAlwaysFails(t *testing.T) {
 	if status.Restarts != 4 {
 		t.Errorf("%d restarts, want 4", status.Restarts)
 	}
-	h.waitState("healthy", "ready")
+	if got := pidOf(t, connectMCP(t, h.base+"/mcp"), "healthy__pid"); got != float64(h.waitState("healthy", "ready").PID) {
+		t.Errorf("meanwhile the healthy one is served by pid %v", got)
+	}
 
 	// The delays grow, and each failure is told once.
 	for _, delay := range []string{"next_try=10ms", "next_try=20ms", "next_try=40ms", "next_try=80ms"} {

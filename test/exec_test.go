@@ -5,6 +5,7 @@ package test
 import (
 	"context"
 	"encoding/base64"
+	"encoding/json"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -115,8 +116,7 @@ func TestServerDiesDuringACall(t *testing.T) {
 	h := startFaults(t, hostOptions{}, server("f", "  restart {\n    delay = \"10ms\"\n  }\n"))
 	h.waitReady()
 	session := h.connect(t, "f")
-	before, err := session.ListTools(t.Context(), nil)
-	check(t, err)
+	before := toolsOf(t, session)
 	old := h.status()["f"]
 	exit := callParams("exit")
 	exit.Arguments = map[string]any{"status": 3, "words": "farewell\n"}
@@ -131,19 +131,22 @@ func TestServerDiesDuringACall(t *testing.T) {
 		t.Errorf("the service is %+v, want one restart, for exit status 3", status)
 	}
 	session = h.connect(t, "f")
-	after, err := session.ListTools(t.Context(), nil)
-	check(t, err)
-	if names(after) != names(before) {
-		t.Errorf("the tools are %s, want %s as before", names(after), names(before))
+	if after := toolsOf(t, session); after != before {
+		t.Errorf("the tools are %s, want %s as before", after, before)
 	}
 }
 
-func names(list *mcp.ListToolsResult) string {
-	var names []string
-	for _, tool := range list.Tools {
-		names = append(names, tool.Name)
+// toolsOf are the tools that a client sees, with all that is said of them.
+func toolsOf(t *testing.T, session *mcp.ClientSession) string {
+	t.Helper()
+	list, err := session.ListTools(t.Context(), nil)
+	check(t, err)
+	if len(list.Tools) == 0 {
+		t.Error("there are no tools")
 	}
-	return strings.Join(names, " ")
+	encoded, err := json.Marshal(list)
+	check(t, err)
+	return string(encoded)
 }
 
 // TestServerThatCannotWorkIsNotRestarted has servers exit with EX_CONFIG.
@@ -157,6 +160,19 @@ func TestServerThatCannotWorkIsNotRestarted(t *testing.T) {
 			t.Errorf("%s was restarted: %+v", name, status)
 		}
 	}
+}
+
+// TestServerThatCouldNotWorkIsHealthyOnceItCan corrects the configuration of a
+// server that has failed for good.
+func TestServerThatCouldNotWorkIsHealthyOnceItCan(t *testing.T) {
+	t.Parallel()
+	opts := faultConfig(t, hostOptions{stateDir: newStateDir(t)}, server("f", "  env = { FAULT_EXIT = \"78\" }\n"))
+	h := startHost(t, opts)
+	h.waitState("f", "failed")
+	h.configure(opts, server("f", ""))
+	h.reload(0)
+	h.waitState("f", "ready")
+	h.connect(t, "f")
 }
 
 // TestNothingOutlivesItsBridge ends servers that do not end with their input,

@@ -26,6 +26,7 @@ import (
 	"github.com/plughost/plughost/shared/bridge"
 	plughostv1 "github.com/plughost/plughost/shared/proto/plughost/v1"
 	"github.com/plughost/plughost/shared/tunnel"
+	"github.com/plughost/plughost/shared/wire"
 )
 
 // patience bounds waits for what must happen.
@@ -212,6 +213,47 @@ func TestCancellationReachesTheServer(t *testing.T) {
 	}
 }
 
+// Two clients have a call of the same id in flight, and one cancels its own.
+func TestCancellationHitsNoOtherCall(t *testing.T) {
+	t.Parallel()
+	h := host(t, false)
+	send, receive, _ := h.rawSession()
+	send(`{"jsonrpc":"2.0","id":0,"method":"initialize","params":{"protocolVersion":"2025-11-25","capabilities":{"elicitation":{}},"clientInfo":{"name":"c","version":"1"}}}`)
+	receive()
+	send(`{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"ask","arguments":{}}}`)
+	question, err := wire.Scan([]byte(receive()))
+	if err != nil || string(question.Method) != "elicitation/create" {
+		t.Fatalf("the client is asked %s, %v", question.Raw, err)
+	}
+	other, hear, _ := h.rawSession()
+	other(`{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"wait","arguments":{},"_meta":{"progressToken":1}}}`)
+	hear() // its progress
+	for _, id := range []string{"2", `"1"`, "1"} {
+		other(`{"jsonrpc":"2.0","method":"notifications/cancelled","params":{"requestId":` + id + `}}`)
+	}
+	if text, failed := callTool(t, h.connect(nil), "cancelled"); failed {
+		t.Errorf("the server did not hear of it: %s", text)
+	}
+	send(fmt.Sprintf(`{"jsonrpc":"2.0","id":%s,"result":{"action":"decline"}}`, question.Bytes(question.ID)))
+	if got := receive(); !strings.Contains(got, `"id":1`) || !strings.Contains(got, "decline") {
+		t.Errorf("the other call is answered %s", got)
+	}
+}
+
+// Progress of a call that was answered is of nothing that its client knows.
+func TestProgressAfterTheAnswerIsDropped(t *testing.T) {
+	t.Parallel()
+	send, receive, _ := host(t, false).rawSession()
+	for _, token := range []string{`"first"`, `"second"`} { // at which the server speaks of the first again
+		send(`{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"late","arguments":{},"_meta":{"progressToken":` + token + `}}}`)
+		for _, want := range []string{`"progressToken":` + token, `"result":`} {
+			if got := receive(); !strings.Contains(got, want) {
+				t.Errorf("the client gets %s, want %s in it", got, want)
+			}
+		}
+	}
+}
+
 // heard collects what a client is notified of.
 type heard struct {
 	mu   sync.Mutex
@@ -229,10 +271,17 @@ func (h *heard) add(format string, args ...any) {
 	}
 }
 
-func (h *heard) has(what string) bool {
+func (h *heard) has(what string) bool { return h.times(what) > 0 }
+
+func (h *heard) times(what string) (n int) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	return slices.Contains(h.what, what)
+	for _, each := range h.what {
+		if each == what {
+			n++
+		}
+	}
+	return n
 }
 
 // wait waits until the last of what is wanted was heard, and compares all.
@@ -291,6 +340,9 @@ func TestEachClientHearsWhatItAskedFor(t *testing.T) {
 	callTool(t, second, "change")
 	one.wait(t, "the first", watched, "error", watched, "tools")
 	two.wait(t, "the second", plain, watched, "debug", "info", "error", plain, "tools")
+	callTool(t, first, "update") // or it could be told of the tools once more
+	one.wait(t, "the first", watched, "error", watched, "tools", watched)
+	two.wait(t, "the second", plain, watched, "debug", "info", "error", plain, "tools", plain)
 }
 
 // TestClientsWithoutSessionsAreServed has the official client speak to a server
@@ -319,6 +371,12 @@ func TestClientsWithoutSessionsAreServed(t *testing.T) {
 		t.Error(text)
 	}
 	until(t, "the client hears of the tools", func() bool { return all.has("tools") })
+	before := all.times(watched)
+	callTool(t, legacy, "update")
+	until(t, "the client hears of the resource again", func() bool { return all.times(watched) > before })
+	if n := all.times("tools"); n != 1 {
+		t.Errorf("the client heard %d times of one change", n)
+	}
 	if text, failed := callTool(t, modern, "ask"); !failed || !strings.Contains(text, "cannot do that") {
 		t.Errorf("a client that cannot be asked gets %q, want why", text)
 	}

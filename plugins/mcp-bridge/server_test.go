@@ -6,22 +6,28 @@ import (
 	"context"
 	"fmt"
 	"os"
+	"slices"
 	"testing"
 	"time"
 
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 )
 
-// TestMain makes the test binary the server that tests have hosted, too.
+// TestMain makes the test binary the servers that tests have hosted, too.
 func TestMain(m *testing.M) {
-	if len(os.Args) > 1 && os.Args[1] == "serve" {
-		if err := serve(); err != nil {
-			fmt.Fprintln(os.Stderr, err)
-			os.Exit(1)
-		}
-		return
+	var err error
+	switch slices.Concat(os.Args, []string{""})[1] {
+	case "serve":
+		err = serve()
+	case "end":
+		err = endAt(os.Args[2])
+	default:
+		os.Exit(m.Run())
 	}
-	os.Exit(m.Run())
+	if err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		os.Exit(1)
+	}
 }
 
 const (
@@ -83,6 +89,16 @@ func newServer() *mcp.Server {
 		case <-time.After(time.Minute):
 		}
 		return "", ctx.Err()
+	})
+	var tokens []any
+	add("late", func(ctx context.Context, session *mcp.ServerSession, token any) (string, error) {
+		tokens = append(tokens, token)
+		for _, token := range tokens {
+			if err := session.NotifyProgress(ctx, &mcp.ProgressNotificationParams{ProgressToken: token, Progress: 1}); err != nil {
+				return "", err
+			}
+		}
+		return "", nil
 	})
 	add("cancelled", func(ctx context.Context, _ *mcp.ServerSession, _ any) (string, error) {
 		select {
