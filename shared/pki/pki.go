@@ -104,6 +104,9 @@ func (a *Authority) ClientTLS(instance string) *tls.Config {
 		Certificates: []tls.Certificate{a.client},
 		RootCAs:      pool,
 		ServerName:   instance,
+		// It never leaves the machine, so nothing that is recorded of it could be
+		// broken later; the hybrid key exchange would double its cost.
+		CurvePreferences: []tls.CurveID{tls.X25519},
 	}
 }
 
