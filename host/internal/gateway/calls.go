@@ -38,6 +38,11 @@ func (u *upstream) called(tool, outcome string, took time.Duration) {
 	}
 }
 
+// calledAlone tells of a call at the service's own endpoint.
+func (u *upstream) calledAlone(_, tool, outcome string, took time.Duration) {
+	u.called(tool, outcome, took)
+}
+
 // know has calls of these tools be told of.
 func (u *upstream) know(tools []*mcp.Tool) {
 	names := make(map[string]bool)

@@ -122,7 +122,10 @@ func (g *Gateway) removed(service config.Ref) {
 		g.services = without(g.services, u)
 		u.disconnect("it is not in the configuration any more")
 		g.arrange()
-		u.then(u.relay.Close)
+		u.then(func() {
+			u.relay.Close()
+			u.service.Close()
+		})
 	case config.KindAgent:
 		a := find(g.agents, service.Name)
 		if a == nil {
@@ -136,7 +139,7 @@ func (g *Gateway) removed(service config.Ref) {
 
 // offer changes what of a service's tools is shown.
 func (u *upstream) offer(tools config.Tools) {
-	u.relay.Offer(tools)
+	u.service.Offer(tools)
 	u.showing.Lock()
 	defer u.showing.Unlock()
 	if !same(u.tools, tools) {
@@ -151,7 +154,7 @@ func (u *upstream) showAll(f features) {
 	defer u.showing.Unlock()
 	u.has = f
 	u.know(f.tools)
-	u.relay.Tools(f.tools)
+	u.service.Tools(f.tools)
 	u.show()
 }
 

@@ -254,6 +254,7 @@ func (g *Gateway) Close() {
 			}
 			for _, u := range services {
 				u.relay.Close()
+				u.service.Close()
 			}
 		}()
 		select {

@@ -528,6 +528,51 @@ func TestCallInFlightFailsWithItsPluginAndIsNotRepeated(t *testing.T) {
 	}
 }
 
+// What a plugin has asked a client is withdrawn when nobody waits for the answer
+// any more.
+func TestQuestionsOfAPluginThatDiesAreWithdrawn(t *testing.T) {
+	f := newFront(t, mcpConfig("a"))
+	server := newServer()
+	addTool(server, "ask", func(ctx context.Context, req *mcp.CallToolRequest) (*mcp.CallToolResult, error) {
+		_, err := req.Session.Elicit(ctx, &mcp.ElicitParams{Message: "?", RequestedSchema: json.RawMessage(`{"type":"object","properties":{}}`)})
+		return nil, err
+	})
+	plugin := newPlugin(t, server)
+	f.ready("a", plugin)
+	c := &rawClient{t: t, url: f.url + "/mcp/a", header: map[string]string{}}
+	c.header["Mcp-Session-Id"] = c.post(strings.Replace(rawInitialize, `"capabilities":{}`, `"capabilities":{"elicitation":{}}`, 1)).header.Get("Mcp-Session-Id")
+	c.post(rawInitialized)
+	response := c.send(http.MethodPost, `{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"ask"}}`, nil)
+	defer response.Body.Close()
+	next := eventsOf(response.Body)
+	asked := next()
+	var question struct{ ID json.RawMessage }
+	if err := json.Unmarshal([]byte(asked), &question); err != nil || !strings.Contains(asked, "elicitation/create") {
+		t.Fatalf("first comes %s, error %v", asked, err)
+	}
+	plugin.die()
+	if got := next(); !strings.Contains(got, "notifications/cancelled") || !strings.Contains(got, fmt.Sprintf(`"requestId":%s`, question.ID)) {
+		t.Errorf("then comes %s", got)
+	}
+	if got := next(); !strings.Contains(got, "-32000") {
+		t.Errorf("at last comes %s", got)
+	}
+}
+
+// eventsOf returns a function that returns the next message of a stream of
+// events.
+func eventsOf(body io.Reader) func() string {
+	lines := bufio.NewScanner(body)
+	return func() string {
+		for lines.Scan() {
+			if data, ok := strings.CutPrefix(lines.Text(), "data: "); ok && data != "" {
+				return data
+			}
+		}
+		return "the end"
+	}
+}
+
 func TestServiceThatIsNotThereSaysSo(t *testing.T) {
 	f := newFront(t, mcpConfig("a"))
 	c := &rawClient{t: t, url: f.url + "/mcp/a"}
@@ -755,15 +800,7 @@ func TestListeningOutlivesThePlugin(t *testing.T) {
 	response := f.alone().send(http.MethodPost, `{"jsonrpc":"2.0","id":"x","method":"subscriptions/listen","params":{"notifications":{"toolsListChanged":true},`+rawMeta+`}}`,
 		map[string]string{"Mcp-Method": "subscriptions/listen"})
 	defer response.Body.Close()
-	lines := bufio.NewScanner(response.Body)
-	next := func() string {
-		for lines.Scan() {
-			if data, ok := strings.CutPrefix(lines.Text(), "data: "); ok {
-				return data
-			}
-		}
-		return "the end"
-	}
+	next := eventsOf(response.Body)
 	if got := next(); !strings.Contains(got, "acknowledged") {
 		t.Fatalf("first comes %s", got)
 	}

@@ -41,9 +41,10 @@ const (
 // endpoint.
 type upstream struct {
 	*common
-	name  string
-	relay *relay.Relay // serves the service alone
-	log   hclog.Logger
+	name    string
+	service *relay.Service
+	relay   *relay.Relay // serves the service alone
+	log     hclog.Logger
 
 	showing sync.Mutex   // held from the choice of what is shown until it is
 	tools   config.Tools // what of its tools is shown
@@ -81,8 +82,9 @@ func newUpstream(name string, tools config.Tools, c *common) *upstream {
 		why:    "it is not started yet",
 	}
 	options := c.relay
-	options.Called = u.called
-	u.relay = relay.New(name, tools, options, u.log)
+	options.Called = u.calledAlone
+	u.service = relay.NewService(name, tools, u.log)
+	u.relay = relay.New(u.service, options)
 	return u
 }
 
@@ -158,7 +160,7 @@ func (u *upstream) connect(old *link, plugin Plugin) {
 	if replaced != nil {
 		replaced.cancel()
 	}
-	u.relay.Connect(plugin)
+	u.service.Connect(plugin)
 	u.then(func() { u.open(l, plugin) })
 }
 
@@ -267,7 +269,7 @@ func (u *upstream) disconnect(why string) {
 	l := u.link
 	u.link, u.why = nil, why
 	u.mu.Unlock()
-	u.relay.Disconnect(why)
+	u.service.Disconnect(why)
 	switch {
 	case l == nil:
 	case l.session == nil:

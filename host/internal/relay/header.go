@@ -24,28 +24,28 @@ const codeHeaderMismatch = mcp.CodeHeaderMismatch
 
 // Tools tells the relay of the tools that the plugin has, for what their
 // schemas say of headers.
-func (r *Relay) Tools(tools []*mcp.Tool) {
+func (s *Service) Tools(tools []*mcp.Tool) {
 	headers := make(map[string][]mcphttp.ParamHeader)
 	for _, tool := range tools {
 		if found := mcphttp.ParamHeaders(tool.InputSchema); len(found) > 0 {
 			headers[tool.Name] = found
 		}
 	}
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	r.headers = headers
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.headers = headers
 }
 
-// mismatch is what a message and its headers contradict each other in.
-type mismatch struct {
-	code   int
-	reason string
+// params are the headers that repeat arguments of a tool.
+func (s *Service) params(tool string) []mcphttp.ParamHeader {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.headers[tool]
 }
 
-func (m *mismatch) Error() string { return m.reason }
-
+// mismatchf says what a message and its headers contradict each other in.
 func mismatchf(format string, args ...any) error {
-	return &mismatch{codeHeaderMismatch, fmt.Sprintf(format, args...)}
+	return &refusal{codeHeaderMismatch, fmt.Sprintf(format, args...)}
 }
 
 // checkHeaders compares a message with the headers of its request.
@@ -65,10 +65,7 @@ func (r *Relay) checkHeaders(header http.Header, m *wire.Message) error {
 	if err != nil || string(m.Method) != "tools/call" {
 		return err
 	}
-	r.mu.Lock()
-	params := r.headers[name]
-	r.mu.Unlock()
-	for _, param := range params {
+	for _, param := range r.router.params(name) {
 		if err := checkParam(param, header, m); err != nil {
 			return err
 		}
@@ -84,7 +81,7 @@ func checkVersion(version string, m *wire.Message) error {
 	got, ok := wire.Text(m.Bytes(at))
 	switch {
 	case !ok:
-		return &mismatch{wire.CodeInvalidParams, fmt.Sprintf("_meta has no %q", metaVersion)}
+		return &refusal{wire.CodeInvalidParams, fmt.Sprintf("_meta has no %q", metaVersion)}
 	case string(got) != version:
 		return mismatchf("%s is %q, and %q in _meta is %q", headerVersion, version, metaVersion, got)
 	}

@@ -31,6 +31,8 @@ type link struct {
 type owner interface {
 	// received takes a request or a notification of the plugin.
 	received(*link, *plughostv1.Frame, *wire.Message)
+	// lost is told that the link has ended, before its calls fail.
+	lost(*link)
 }
 
 // open opens a link.
@@ -40,25 +42,14 @@ func (b *backend) open(o owner) (*link, error) {
 	stream, err := b.client.Session(l.ctx)
 	if err != nil {
 		l.cancel()
-		return nil, b.relay.unavailable(fmt.Sprintf("no stream to it can be opened: %v", err))
+		return nil, b.service.unavailable(fmt.Sprintf("no stream to it can be opened: %v", err))
 	}
 	l.stream = stream
-	if !b.relay.run(l.receive) {
+	if !b.service.run(l.receive) {
 		l.cancel()
-		return nil, b.relay.unavailable("the host is shutting down")
+		return nil, b.service.unavailable("the host is shutting down")
 	}
 	return l, nil
-}
-
-// run runs a job in a goroutine that Close waits for, unless Close was called.
-func (r *Relay) run(job func()) bool {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	if r.closed {
-		return false
-	}
-	r.running.Go(job)
-	return true
 }
 
 func (l *link) alive() bool { return l.ctx.Err() == nil }
@@ -73,12 +64,13 @@ func (l *link) receive() {
 		}
 	}
 	l.cancel()
+	l.owner.lost(l)
 	l.mu.Lock()
 	lost := l.calls
 	l.calls = nil
 	l.mu.Unlock()
 	for _, c := range lost {
-		c.fail(l.backend.relay.errLost())
+		c.fail(l.backend.service.errLost())
 	}
 }
 
@@ -92,7 +84,7 @@ func (l *link) take(frame *plughostv1.Frame) bool {
 	}
 	m, err := wire.Scan(frame.GetMessage())
 	if err != nil {
-		l.backend.relay.log.Error("the plugin sent what is no message; its session is opened again", "reason", err)
+		l.backend.service.log.Error("the plugin sent what is no message; its session is opened again", "reason", err)
 		return false
 	}
 	if m.Kind != wire.Response {
@@ -111,7 +103,7 @@ func (l *link) begin(c *call) error {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if l.calls == nil {
-		return l.backend.relay.unavailable("its session has just ended")
+		return l.backend.service.unavailable("its session has just ended")
 	}
 	l.count++
 	c.link, c.number = l, l.count
@@ -167,7 +159,7 @@ func (l *link) send(ctx context.Context, message []byte, header map[string]strin
 	}
 	defer func() { <-l.sending }()
 	if err := l.stream.Send(&plughostv1.Frame{Message: message, Header: header}); err != nil {
-		return l.backend.relay.errLost() // why is with the receiver
+		return l.backend.service.errLost() // why is with the receiver
 	}
 	return nil
 }
@@ -189,7 +181,7 @@ func (l *link) turn(ctx context.Context) error {
 	case <-ctx.Done():
 		return ctx.Err()
 	case <-l.ctx.Done():
-		return l.backend.relay.errLost()
+		return l.backend.service.errLost()
 	}
 }
 
@@ -206,7 +198,7 @@ func (l *link) sendCall(ctx context.Context, c *call, m *wire.Message, header ma
 // wait, so it is not the receiver's goroutine that sends.
 func (l *link) refuse(m *wire.Message, code int, reason string) {
 	answer := errorMessage(m.Bytes(m.ID), code, reason)
-	l.backend.relay.run(func() { _ = l.send(l.ctx, answer, nil) })
+	l.backend.service.run(func() { _ = l.send(l.ctx, answer, nil) })
 }
 
 func number(n int64) []byte { return strconv.AppendInt(nil, n, 10) }

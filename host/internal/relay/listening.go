@@ -12,6 +12,7 @@ import (
 
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 
+	"github.com/plughost/plughost/host/internal/caller"
 	plughostv1 "github.com/plughost/plughost/shared/proto/plughost/v1"
 	"github.com/plughost/plughost/shared/wire"
 )
@@ -25,35 +26,49 @@ const (
 )
 
 // listening is a client's request to listen, of a revision without sessions. It
-// lasts as long as the client likes, and outlives the plugin: it is made again to
-// the next instance, and then the client hears that lists have changed.
+// lasts as long as the client likes, and outlives the plugin.
 type listening struct {
-	relay   *Relay
-	request *wire.Message
-	header  map[string]string
-	client  *call // as the client sees it
+	relay  *Relay
+	grants Grants
+	header map[string]string
+	client *call   // as the client sees it
+	parts  []*part // set before anybody else knows of it
 
 	mu           sync.Mutex
-	link         *link // the latest
-	call         *call // the request on it
 	acknowledged bool
 	changes      []string // the lists of whose changes the client hears
 }
 
+// part is what of a request to listen goes to one service. It is made again to
+// the next instance of the plugin.
+type part struct {
+	*listening
+	service *Service
+	request *wire.Message
+	// whole says that there is no other part: the client gets its answer.
+	whole bool
+
+	opening sync.Mutex // held while link and call change
+	link    *link      // the latest
+	call    *call      // the request on it
+}
+
 // serveListening has a client listen.
 func (r *Relay) serveListening(w http.ResponseWriter, req *http.Request, m *wire.Message) {
-	g := &listening{relay: r, request: m, header: passedOn(req.Header), client: newCall(m)}
-	b, err := r.current()
-	if err == nil {
-		err = g.open(b)
-	}
-	if err != nil {
-		writeUnavailable(w, g.client.id, err)
+	g := &listening{relay: r, grants: caller.FromContext(req.Context()), header: passedOn(req.Header), client: newCall(m)}
+	if err := r.router.listen(g, m); err != nil {
+		writeRefusal(w, g.client.id, err)
 		return
 	}
 	r.register(g, true)
 	defer r.register(g, false)
 	defer g.leave()
+	for _, p := range g.parts {
+		if err := p.opened(); err != nil && p.whole {
+			writeUnavailable(w, g.client.id, err)
+			return
+		}
+	}
 	ctx, cancel := context.WithCancel(req.Context())
 	defer cancel()
 	defer context.AfterFunc(r.life, cancel)()
@@ -83,49 +98,77 @@ func (r *Relay) listeningNow() []*listening {
 	return all
 }
 
-// open makes the request to an instance, unless it was made already.
-func (g *listening) open(b *backend) error {
-	g.mu.Lock()
-	defer g.mu.Unlock()
-	if g.link != nil && g.link.backend == b && g.link.alive() {
-		return nil
+// restore makes the request to an instance that can be called now, as far as it
+// goes there.
+func (g *listening) restore(b *backend) {
+	for _, p := range g.parts {
+		if p.service == b.service {
+			_ = p.open(b) // else the instance is gone already
+		}
 	}
-	l, err := b.open(g)
+}
+
+// opened makes the request to the instance that can be called now.
+func (p *part) opened() error {
+	b, err := p.service.current()
 	if err != nil {
 		return err
 	}
-	c := &call{settle: g.answered}
+	return p.open(b)
+}
+
+// open makes the request to an instance, unless it was made already.
+func (p *part) open(b *backend) error {
+	p.opening.Lock()
+	defer p.opening.Unlock()
+	if p.link != nil && p.link.backend == b && p.link.alive() {
+		return nil
+	}
+	l, err := b.open(p)
+	if err != nil {
+		return err
+	}
+	c := &call{settle: p.answered}
 	c.out.init()
 	if err := l.begin(c); err != nil {
 		l.cancel()
 		return err
 	}
-	g.link, g.call = l, c
-	g.relay.run(func() { l.sendCall(l.ctx, c, g.request, g.header) })
+	p.link, p.call = l, c
+	p.service.run(func() { l.sendCall(l.ctx, c, p.request, p.header) })
 	return nil
 }
 
-// answered ends the request with the plugin's answer, if there is one.
-func (g *listening) answered(answer *wire.Message) {
-	g.mu.Lock()
-	number, b := g.call.number, g.link.backend
-	g.mu.Unlock()
-	if answer == nil {
-		g.relay.run(func() { g.lost(b) })
-		return
-	}
-	g.client.finish(g.named(answer, number))
+// current is the latest link, and the request on it.
+func (p *part) current() (*link, *call) {
+	p.opening.Lock()
+	defer p.opening.Unlock()
+	return p.link, p.call
 }
 
-// lost ends the request if only the stream was lost. If the plugin is gone, the
+// answered ends the request with the plugin's answer, if there is one and it is
+// for the whole of it.
+func (p *part) answered(answer *wire.Message) {
+	l, c := p.current()
+	switch {
+	case answer == nil:
+		p.service.run(func() { p.failed(l.backend) })
+	case p.whole:
+		p.client.finish(p.named(answer, c.number))
+	}
+}
+
+// failed ends the request if only the stream was lost. If the plugin is gone, the
 // client is to hear of the next one.
-func (g *listening) lost(b *backend) {
+func (p *part) failed(b *backend) {
 	select {
 	case <-b.ctx.Done():
 	case <-time.After(exitTimeout):
-		g.client.fail(g.relay.errLost())
+		p.client.fail(p.service.errLost())
 	}
 }
+
+func (p *part) lost(*link) {}
 
 // named has an answer name the subscription as the client does.
 func (g *listening) named(answer *wire.Message, number int64) *wire.Message {
@@ -140,37 +183,41 @@ func (g *listening) named(answer *wire.Message, number int64) *wire.Message {
 	return &edited
 }
 
-// leave tells the plugin that the client has left.
+// leave tells the plugins that the client has left.
 func (g *listening) leave() {
-	g.mu.Lock()
-	l, c := g.link, g.call
-	g.mu.Unlock()
-	if !l.abandon(c) {
-		l.cancel()
+	for _, p := range g.parts {
+		if l, c := p.current(); l != nil && !l.abandon(c) {
+			l.cancel()
+		}
 	}
 }
 
 // received takes what the plugin sends to who listens.
-func (g *listening) received(l *link, _ *plughostv1.Frame, m *wire.Message) {
+func (p *part) received(l *link, _ *plughostv1.Frame, m *wire.Message) {
 	if m.Kind == wire.Request {
 		l.refuse(m, wire.CodeMethodNotFound, noRequests)
 		return
 	}
-	g.mu.Lock()
-	number, current := g.call.number, g.link == l
-	again := string(m.Method) == methodAcknowledged && g.acknowledged
-	if string(m.Method) == methodAcknowledged {
-		g.acknowledged, g.changes = true, agreedChanges(m)
-	}
-	changes := g.changes
-	g.mu.Unlock()
+	current, c := p.current()
 	switch {
-	case !current:
-	case again:
-		g.tell(changes...)
+	case current != l:
+	case string(m.Method) != methodAcknowledged || p.acknowledge(m):
+		p.client.out.offer(p.forClient(m, c.number))
 	default:
-		g.client.out.offer(g.forClient(m, number))
+		p.tell(agreedChanges(m)...)
 	}
+}
+
+// acknowledge notes what the client hears of. It reports false if that is known:
+// the request was made again.
+func (g *listening) acknowledge(m *wire.Message) bool {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	if g.acknowledged {
+		return false
+	}
+	g.acknowledged, g.changes = true, agreedChanges(m)
+	return true
 }
 
 // forClient has a notification name its subscription as the client does: by the
@@ -193,13 +240,20 @@ func agreedChanges(m *wire.Message) (lists []string) {
 	return lists
 }
 
-// toolsChanged tells the client that it sees other tools now.
-func (g *listening) toolsChanged() {
+// hears reports whether the client wants to hear that a list has changed.
+func (g *listening) hears(list string) bool {
 	g.mu.Lock()
-	hears := slices.Contains(g.changes, "tools")
-	g.mu.Unlock()
-	if hears {
-		g.tell("tools")
+	defer g.mu.Unlock()
+	return slices.Contains(g.changes, list)
+}
+
+// changed tells the client that lists have changed, as far as it wants to hear
+// of it.
+func (g *listening) changed(lists ...string) {
+	for _, list := range lists {
+		if g.hears(list) {
+			g.tell(list)
+		}
 	}
 }
 

@@ -20,7 +20,8 @@ type memory struct {
 	mu            sync.Mutex
 	initialize    *wire.Message
 	version       string   // what was agreed on
-	changes       [][]byte // that the lists have changed, those that the plugin would say
+	pinned        bool     // every instance has to speak it
+	changes       []string // the lists of which the plugin says that they have changed
 	initialized   *wire.Message
 	level         *wire.Message
 	subscriptions map[string]*wire.Message // by the resource's URI, as it was written
@@ -50,7 +51,7 @@ func (y *memory) set(change func()) {
 
 func (y *memory) started(m, answer *wire.Message) {
 	version, changes := agreed(answer), changesOf(answer)
-	y.set(func() { y.initialize, y.version, y.changes = m, version, changes })
+	y.set(func() { y.initialize, y.version, y.pinned, y.changes = m, version, true, changes })
 }
 
 func (y *memory) subscribed(m *wire.Message) {
@@ -77,12 +78,11 @@ func agreed(answer *wire.Message) string {
 	return string(version)
 }
 
-// changesOf returns the notifications of changed lists that a plugin says it
-// can send.
-func changesOf(answer *wire.Message) (changes [][]byte) {
+// changesOf returns the lists of which a plugin can say that they have changed.
+func changesOf(answer *wire.Message) (changes []string) {
 	for _, list := range [...]string{"tools", "prompts", "resources"} {
 		if at, _ := answer.Find(answer.Result, "capabilities", list, "listChanged"); string(answer.Bytes(at)) == "true" {
-			changes = append(changes, fmt.Appendf(nil, `{"jsonrpc":"2.0","method":"notifications/%s/list_changed"}`, list))
+			changes = append(changes, list)
 		}
 	}
 	return changes
@@ -95,7 +95,7 @@ func uriOf(m *wire.Message) string {
 
 // restore opens a link and tells the plugin what it has to know of the session,
 // and the client that lists may have changed.
-func (s *session) restore(b *backend) (*link, error) {
+func (s *session) restore(a *attachment, b *backend) (*link, error) {
 	ctx, cancel := context.WithTimeoutCause(b.ctx, restoreTimeout, errors.New("it does not answer"))
 	defer cancel()
 	defer context.AfterFunc(s.ctx, cancel)()
@@ -105,9 +105,9 @@ func (s *session) restore(b *backend) (*link, error) {
 	}
 	if err := s.retell(ctx, l); err != nil {
 		l.cancel()
-		return nil, s.relay.unavailable(fmt.Sprintf("the session could not be opened again: %v", err))
+		return nil, b.service.unavailable(fmt.Sprintf("the session could not be opened again: %v", err))
 	}
-	if err := s.adopt(l); err != nil {
+	if err := a.adopt(s, l); err != nil {
 		return nil, err
 	}
 	s.tellChanges()
@@ -116,7 +116,7 @@ func (s *session) restore(b *backend) (*link, error) {
 
 func (s *session) retell(ctx context.Context, l *link) error {
 	s.memory.mu.Lock()
-	initialize, initialized, version := s.memory.initialize, s.memory.initialized, s.memory.version
+	initialize, initialized, version, pinned := s.memory.initialize, s.memory.initialized, s.memory.version, s.memory.pinned
 	rest := slices.Collect(maps.Values(s.memory.subscriptions))
 	if s.memory.level != nil {
 		rest = append(rest, s.memory.level)
@@ -127,7 +127,7 @@ func (s *session) retell(ctx context.Context, l *link) error {
 	if err != nil {
 		return err
 	}
-	if now := agreed(answer); now != version {
+	if now := agreed(answer); pinned && now != version {
 		s.end()
 		return fmt.Errorf("the plugin speaks revision %q now, and not %q: begin another session", now, version)
 	}
@@ -151,9 +151,7 @@ func (s *session) tellChanges() {
 	s.memory.mu.Lock()
 	changes := s.memory.changes
 	s.memory.mu.Unlock()
-	for _, change := range changes {
-		s.outbox.offerOnce(item{head: change})
-	}
+	s.changed(changes...)
 }
 
 // ask has the plugin answer a request of which the client does not know.
@@ -169,7 +167,7 @@ func (l *link) ask(ctx context.Context, m *wire.Message) (*wire.Message, error) 
 	case answer := <-answers:
 		switch {
 		case answer == nil:
-			return nil, l.backend.relay.errLost()
+			return nil, l.backend.service.errLost()
 		case answer.Error.Found():
 			return nil, fmt.Errorf("it answers %s with the error %s", m.Method, answer.Bytes(answer.Error))
 		}

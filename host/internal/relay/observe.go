@@ -15,17 +15,12 @@ const (
 )
 
 // observe has the end of a call of a tool be told.
-func (r *Relay) observe(c *call, m *wire.Message) {
-	if r.options.Called == nil || string(m.Method) != "tools/call" {
+func (r *Relay) observe(c *call, rt route) {
+	if r.options.Called == nil || rt.tool == "" {
 		return
 	}
-	at, err := m.Param("name")
-	name, ok := wire.Text(m.Bytes(at))
-	if err != nil || !ok {
-		return
-	}
-	tool, began := string(name), time.Now()
-	c.ended = func(outcome string) { r.options.Called(tool, outcome, time.Since(began)) }
+	began := time.Now()
+	c.ended = func(outcome string) { r.options.Called(rt.to.name, rt.tool, outcome, time.Since(began)) }
 }
 
 // end tells of the call's end, if that is wanted.

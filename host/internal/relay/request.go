@@ -1,6 +1,7 @@
 package relay
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"io"
@@ -120,6 +121,12 @@ func writeError(w http.ResponseWriter, status int, id []byte, code int, reason s
 	w.Header().Set("Content-Type", "application/json")
 	w.WriteHeader(status)
 	_, _ = w.Write(errorMessage(id, code, reason))
+}
+
+// writeRefusal answers a request that stands alone, and that no service takes.
+func writeRefusal(w http.ResponseWriter, id []byte, err error) {
+	code := codeOf(err)
+	writeError(w, cmp.Or(statusFor(code), http.StatusOK), id, code, err.Error())
 }
 
 // writeUnavailable says that a call cannot be made. The status is 200, since

@@ -1,12 +1,13 @@
 package relay
 
 import (
+	"bytes"
 	"context"
 	"crypto/rand"
 	"errors"
 	"fmt"
-	"maps"
 	"net/http"
+	"slices"
 	"strconv"
 	"sync"
 	"time"
@@ -35,15 +36,13 @@ type session struct {
 	cancel context.CancelFunc
 	memory memory
 
-	opening chan struct{} // holds one while a link is opened
-
 	mu      sync.Mutex
-	link    *link            // the latest, nil at first
+	links   []*attachment    // to the services that it uses
 	calls   map[string]*call // in flight, by the client's id as it wrote it
 	parked  map[string]*call // whose stream was lost, by the stream's id
 	streams int64            // counted for their ids
 
-	asked    map[int64]question // the plugin's requests to the client
+	asked    map[int64]question // the plugins' requests to the client
 	askCount int64
 
 	outbox    outbox        // of the stream that the client opens with GET
@@ -52,19 +51,20 @@ type session struct {
 	idleTimer *time.Timer
 }
 
-// question is a request of the plugin that the client has to answer.
+// question is a request of a plugin that the client has to answer.
 type question struct {
-	link *link
-	id   []byte // as the plugin wrote it
+	link  *link
+	id    []byte // as the plugin wrote it
+	token []byte // of its progress, if the plugin wants to hear of it
+	out   *outbox
 }
 
 func newSession(r *Relay, caller string) *session {
 	s := &session{
-		relay:   r,
-		id:      rand.Text(),
-		caller:  caller,
-		opening: make(chan struct{}, 1),
-		calls:   make(map[string]*call),
+		relay:  r,
+		id:     rand.Text(),
+		caller: caller,
+		calls:  make(map[string]*call),
 	}
 	s.ctx, s.cancel = context.WithCancel(r.life)
 	s.outbox.init()
@@ -104,8 +104,10 @@ func (s *session) end() {
 	if s.idleTimer != nil {
 		s.idleTimer.Stop()
 	}
-	if s.link != nil {
-		s.link.cancel()
+	for _, a := range s.links {
+		if a.link != nil {
+			a.link.cancel()
+		}
 	}
 	s.parked = nil
 }
@@ -138,63 +140,18 @@ func (s *session) leave() {
 	s.idleTimer.Reset(s.relay.options.IdleTimeout)
 }
 
+// endIdle ends the session, unless a request has come meanwhile. None enters
+// after that.
 func (s *session) endIdle() {
 	s.mu.Lock()
-	busy := s.busy > 0
+	idle := s.busy == 0
+	if idle {
+		s.cancel()
+	}
 	s.mu.Unlock()
-	if !busy {
+	if idle {
 		s.end()
 	}
-}
-
-// attached returns the session's link to the instance that can be called now,
-// opening it if there is none.
-func (s *session) attached(ctx context.Context) (*link, error) {
-	b, err := s.relay.current()
-	if err != nil {
-		return nil, err
-	}
-	if l := s.linkTo(b); l != nil {
-		return l, nil
-	}
-	select {
-	case s.opening <- struct{}{}:
-	case <-ctx.Done():
-		return nil, ctx.Err()
-	case <-s.ctx.Done():
-		return nil, errEnded
-	}
-	defer func() { <-s.opening }()
-	if l := s.linkTo(b); l != nil { // another call has opened it
-		return l, nil
-	}
-	return s.restore(b)
-}
-
-// linkTo returns the session's link if it is a living one to this instance.
-func (s *session) linkTo(b *backend) *link {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if s.link != nil && s.link.backend == b && s.link.alive() {
-		return s.link
-	}
-	return nil
-}
-
-// adopt makes a link the session's.
-func (s *session) adopt(l *link) error {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if s.ctx.Err() != nil {
-		l.cancel()
-		return errEnded
-	}
-	if s.link != nil {
-		s.link.cancel()
-	}
-	s.link = l
-	maps.DeleteFunc(s.asked, func(_ int64, q question) bool { return q.link != l })
-	return nil
 }
 
 // errSameID is of a request whose id is another one's that is in flight.
@@ -231,7 +188,7 @@ func (s *session) inFlight(id []byte) *call {
 	return s.calls[string(id)]
 }
 
-// received takes what the plugin sends by itself.
+// received takes what a plugin sends by itself.
 func (s *session) received(l *link, frame *plughostv1.Frame, m *wire.Message) {
 	out := s.destination(l, frame, m)
 	if m.Kind == wire.Request {
@@ -312,7 +269,7 @@ func (s *session) ask(l *link, m *wire.Message, out *outbox) {
 	}
 	s.askCount++
 	n := s.askCount
-	s.asked[n] = question{l, append([]byte(nil), m.Bytes(m.ID)...)}
+	s.asked[n] = question{link: l, id: bytes.Clone(m.Bytes(m.ID)), token: bytes.Clone(tokenOf(m)), out: out}
 	s.mu.Unlock()
 	if !out.offer(item{head: m.Raw[:m.ID.Start], id: number(n), tail: m.Raw[m.ID.End:]}) {
 		s.takeQuestion(number(n))
@@ -338,6 +295,43 @@ func (s *session) withdraw(l *link, m *wire.Message) (item, bool) {
 	return item{}, false
 }
 
+// lost withdraws what was asked on a link that has ended.
+func (s *session) lost(l *link) {
+	for n, q := range s.takeQuestions(l) {
+		withdrawn := item{head: fmt.Appendf(nil, `{"jsonrpc":"2.0","method":"notifications/cancelled","params":{"requestId":%d,"reason":"the service has ended"}}`, n)}
+		if !q.out.offer(withdrawn) { // its call is over
+			s.outbox.offer(withdrawn)
+		}
+	}
+}
+
+// takeQuestions returns what the client was asked on a link, once.
+func (s *session) takeQuestions(l *link) map[int64]question {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	taken := make(map[int64]question)
+	for n, q := range s.asked {
+		if q.link == l {
+			taken[n] = q
+			delete(s.asked, n)
+		}
+	}
+	return taken
+}
+
+// askers are the links on which something was asked that has this progress
+// token.
+func (s *session) askers(token []byte) (links []*link) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for _, q := range s.asked {
+		if bytes.Equal(q.token, token) && !slices.Contains(links, q.link) {
+			links = append(links, q.link)
+		}
+	}
+	return links
+}
+
 // takeQuestion returns what the client was asked under an id, once.
 func (s *session) takeQuestion(id []byte) (question, bool) {
 	n, err := strconv.ParseInt(string(id), 10, 64)
@@ -351,9 +345,15 @@ func (s *session) takeQuestion(id []byte) (question, bool) {
 	return q, ok
 }
 
-// toolsChanged tells the client that it sees other tools now.
-func (s *session) toolsChanged() {
-	s.outbox.offerOnce(item{head: []byte(`{"jsonrpc":"2.0","method":"notifications/tools/list_changed"}`)})
+// changed tells the client that lists have changed.
+func (s *session) changed(lists ...string) {
+	for _, list := range lists {
+		s.outbox.offerOnce(item{head: listChanged(list)})
+	}
+}
+
+func listChanged(list string) []byte {
+	return fmt.Appendf(nil, `{"jsonrpc":"2.0","method":"notifications/%s/list_changed"}`, list)
 }
 
 // listening reports whether the client has a stream open.

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
+	"sync"
 	"time"
 
 	"github.com/plughost/plughost/host/internal/caller"
@@ -69,11 +70,6 @@ func (r *Relay) serveFirst(w http.ResponseWriter, req *http.Request, m *wire.Mes
 		writeError(w, http.StatusBadRequest, id, wire.CodeInvalidRequest, headerSession+" is missing: begin with initialize")
 		return
 	}
-	b, err := r.current()
-	if err != nil {
-		writeUnavailable(w, id, err)
-		return
-	}
 	s := newSession(r, caller.FromContext(req.Context()).Name)
 	if !r.add(s) {
 		s.cancel()
@@ -83,29 +79,21 @@ func (r *Relay) serveFirst(w http.ResponseWriter, req *http.Request, m *wire.Mes
 	}
 	s.enter()
 	defer s.leave()
-	s.start(w, req, m, b)
+	s.start(w, req, m)
 }
 
 // start opens a session. It ends again if the plugin does not want it.
-func (s *session) start(w http.ResponseWriter, req *http.Request, m *wire.Message, b *backend) {
+func (s *session) start(w http.ResponseWriter, req *http.Request, m *wire.Message) {
 	defer func() {
 		if s.memory.revision() == "" {
 			s.end()
 		}
 	}()
 	c := newCall(m)
-	l, err := b.open(s)
-	if err == nil {
-		err = s.adopt(l)
-	}
-	if err == nil {
-		err = s.begin(l, c, m)
-	}
-	if err != nil {
+	if err := s.relay.router.open(req.Context(), s, c, m, passedOn(req.Header)); err != nil {
 		writeUnavailable(w, c.id, err)
 		return
 	}
-	l.sendCall(req.Context(), c, m, passedOn(req.Header))
 	y := reply{w: w, r: req, call: c, quiet: patience, until: s.ctx, before: func() {
 		if s.memory.revision() != "" {
 			w.Header().Set(headerSession, s.id)
@@ -118,7 +106,12 @@ func (s *session) start(w http.ResponseWriter, req *http.Request, m *wire.Messag
 // client leaves, as clients of these revisions expect.
 func (s *session) serveCall(w http.ResponseWriter, req *http.Request, m *wire.Message) {
 	id := m.Bytes(m.ID)
-	l, err := s.attached(req.Context())
+	rt, err := s.relay.router.route(s, caller.FromContext(req.Context()), m)
+	if err != nil {
+		writeError(w, http.StatusOK, id, codeOf(err), err.Error())
+		return
+	}
+	l, err := s.attached(req.Context(), rt.to)
 	switch {
 	case errors.Is(err, errEnded):
 		http.Error(w, "the session has ended: begin another one with initialize", http.StatusNotFound)
@@ -127,15 +120,10 @@ func (s *session) serveCall(w http.ResponseWriter, req *http.Request, m *wire.Me
 		writeUnavailable(w, id, err)
 		return
 	}
-	tools := s.relay.visible(caller.FromContext(req.Context()))
-	if err := allowed(tools, m); err != nil {
-		writeError(w, http.StatusOK, id, wire.CodeInvalidParams, err.Error())
-		return
-	}
 	c := newCall(m)
-	c.edit, c.token = editor(tools, m), tokenOf(m)
-	s.relay.observe(c, m)
-	switch err := s.begin(l, c, m); {
+	c.edit, c.token = rt.edit, tokenOf(m)
+	s.relay.observe(c, rt)
+	switch err := s.begin(l, c, rt.message); {
 	case errors.Is(err, errSameID):
 		writeError(w, http.StatusBadRequest, id, wire.CodeInvalidRequest, err.Error())
 		return
@@ -144,7 +132,7 @@ func (s *session) serveCall(w http.ResponseWriter, req *http.Request, m *wire.Me
 		return
 	}
 	s.tellWith(c)
-	l.sendCall(req.Context(), c, m, passedOn(req.Header))
+	l.sendCall(req.Context(), c, rt.message, passedOn(req.Header))
 	y := reply{w: w, r: req, call: c, quiet: s.relay.options.Quiet, until: s.ctx, prime: s.newStream()}
 	if !y.write() && y.primed {
 		s.park(y.prime, c)
@@ -174,21 +162,38 @@ func tokenOf(m *wire.Message) []byte {
 // takeNotification passes a notification on, as far as there is somebody to
 // pass it to.
 func (s *session) takeNotification(req *http.Request, m *wire.Message) {
-	message, l := m.Raw, s.latest()
+	message, links := m.Raw, s.linked()
 	switch string(m.Method) {
 	case "notifications/initialized":
 		s.memory.set(func() { s.memory.initialized = m })
+	case "notifications/progress":
+		at, err := m.ProgressToken()
+		if err != nil || !at.Found() {
+			return
+		}
+		links = s.askers(m.Bytes(at))
 	case "notifications/cancelled":
 		at, err := m.CancelledID()
 		c := s.inFlight(m.Bytes(at))
 		if err != nil || c == nil {
 			return
 		}
-		message, l = m.Replace(nil, at, number(c.number)), c.link
+		message, links = m.Replace(nil, at, number(c.number)), []*link{c.link}
 	}
-	if l != nil {
-		_ = l.send(req.Context(), message, nil) // who is gone need not hear of it
+	tell(req.Context(), links, message)
+}
+
+// tell sends a message on several links, of which none waits for another.
+func tell(ctx context.Context, links []*link, message []byte) {
+	var sending sync.WaitGroup
+	for i, l := range links {
+		if i == len(links)-1 {
+			_ = l.send(ctx, message, nil) // who is gone need not hear of it
+			continue
+		}
+		sending.Go(func() { _ = l.send(ctx, message, nil) })
 	}
+	sending.Wait()
 }
 
 // takeAnswer passes the client's answer on to the instance that asked.
@@ -196,12 +201,6 @@ func (s *session) takeAnswer(req *http.Request, m *wire.Message) {
 	if q, ok := s.takeQuestion(m.Bytes(m.ID)); ok {
 		_ = q.link.send(req.Context(), m.Replace(nil, m.ID, q.id), nil)
 	}
-}
-
-func (s *session) latest() *link {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return s.link
 }
 
 // serveGet opens the stream on which a client listens, or takes up a lost one.
@@ -223,11 +222,14 @@ func (r *Relay) serveGet(w http.ResponseWriter, req *http.Request) {
 	s.listen(w, req)
 }
 
-// catchUp gives a session that is listened to a link, if it lost its own.
+// catchUp gives a session that is listened to links in place of those that it
+// has lost.
 func (s *session) catchUp() {
 	ctx, cancel := context.WithTimeout(s.ctx, restoreTimeout)
 	defer cancel()
-	_, _ = s.attached(ctx) // else with its next message
+	for _, service := range s.used() {
+		_, _ = s.attached(ctx, service) // else with its next message
+	}
 }
 
 // serveDelete ends a session.

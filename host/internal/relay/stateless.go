@@ -28,6 +28,7 @@ const (
 // lane is a link for one request at a time.
 type lane struct {
 	*link
+	relay  *Relay
 	caller string // whose requests it is for
 
 	mu      sync.Mutex
@@ -96,11 +97,11 @@ func (r *Relay) serveStateless(w http.ResponseWriter, req *http.Request) {
 }
 
 func codeOf(err error) int {
-	var contradicts *mismatch
+	var refused *refusal
 	var wrong *wire.Error
 	switch {
-	case errors.As(err, &contradicts):
-		return contradicts.code
+	case errors.As(err, &refused):
+		return refused.code
 	case errors.As(err, &wrong):
 		return wrong.Code
 	default:
@@ -112,38 +113,38 @@ func codeOf(err error) int {
 func (r *Relay) serveAlone(w http.ResponseWriter, req *http.Request, m *wire.Message) {
 	c := newCall(m)
 	who := caller.FromContext(req.Context())
-	tools := r.visible(who)
-	if err := allowed(tools, m); err != nil {
-		writeError(w, http.StatusBadRequest, c.id, wire.CodeInvalidParams, err.Error())
+	rt, err := r.router.route(nil, who, m)
+	if err != nil {
+		writeRefusal(w, c.id, err)
 		return
 	}
-	n, err := r.lane(who.Name)
+	n, err := r.lane(who.Name, rt.to)
 	if err == nil {
-		c.edit, c.token = editor(tools, m), tokenOf(m)
-		r.observe(c, m)
+		c.edit, c.token = rt.edit, tokenOf(m)
+		r.observe(c, rt)
 		err = n.begin(c)
 	}
 	if err != nil {
 		writeUnavailable(w, c.id, err)
 		return
 	}
-	n.sendCall(req.Context(), c, m, passedOn(req.Header))
+	n.sendCall(req.Context(), c, rt.message, passedOn(req.Header))
 	y := reply{w: w, r: req, call: c, quiet: patience, until: r.life, statuses: true}
 	if !y.write() && n.abandon(c) {
 		c.end(OutcomeCancelled)
 	}
 }
 
-// lane returns one that is free.
-func (r *Relay) lane(caller string) (*lane, error) {
-	b, err := r.current()
+// lane returns one to a service that is free.
+func (r *Relay) lane(caller string, service *Service) (*lane, error) {
+	b, err := service.current()
 	if err != nil {
 		return nil, err
 	}
 	if n := r.lanes.take(b, caller); n != nil {
 		return n, nil
 	}
-	n := &lane{caller: caller}
+	n := &lane{relay: r, caller: caller}
 	n.link, err = b.open(n)
 	return n, err
 }
@@ -162,7 +163,7 @@ func (n *lane) settled() {
 	n.current = nil
 	n.mu.Unlock()
 	if n.alive() {
-		n.backend.relay.lanes.put(n)
+		n.relay.lanes.put(n)
 	}
 }
 
@@ -173,7 +174,7 @@ func (l *link) abandon(c *call) bool {
 		return false
 	}
 	message := fmt.Appendf(nil, `{"jsonrpc":"2.0","method":"notifications/cancelled","params":{"reason":"the client has left","requestId":%d}}`, c.number)
-	if !l.backend.relay.run(func() { l.giveUp(message) }) {
+	if !l.backend.service.run(func() { l.giveUp(message) }) {
 		l.cancel()
 	}
 	return true
@@ -207,6 +208,8 @@ func (n *lane) received(l *link, frame *plughostv1.Frame, m *wire.Message) {
 	}
 }
 
+func (n *lane) lost(*link) {}
+
 // belongs reports whether a message was sent in the course of a call, and is
 // not left from an earlier one.
 func belongs(c *call, frame *plughostv1.Frame, m *wire.Message) bool {
@@ -223,10 +226,19 @@ func statusOf(answer *wire.Message) int {
 		return 0
 	}
 	at, _ := answer.Find(answer.Error, "code")
-	switch string(answer.Bytes(at)) {
-	case strconv.Itoa(wire.CodeMethodNotFound):
+	code, err := strconv.Atoi(string(answer.Bytes(at)))
+	if err != nil {
+		return 0
+	}
+	return statusFor(code)
+}
+
+// statusFor is the HTTP status of an error's code, or 0 if it has none.
+func statusFor(code int) int {
+	switch code {
+	case wire.CodeMethodNotFound:
 		return http.StatusNotFound
-	case strconv.Itoa(wire.CodeInvalidParams), strconv.Itoa(mcp.CodeUnsupportedProtocolVersion), strconv.Itoa(mcp.CodeMissingRequiredClientCapabilities):
+	case wire.CodeInvalidParams, mcp.CodeUnsupportedProtocolVersion, mcp.CodeMissingRequiredClientCapabilities:
 		return http.StatusBadRequest
 	default:
 		return 0

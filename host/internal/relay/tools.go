@@ -10,20 +10,27 @@ import (
 // Only where some of a service's tools are hidden, their lists and calls are
 // looked into.
 
-// allowed says why a request is not passed on, if it calls a tool that is
-// hidden. visible is nil if none is.
-func allowed(visible func(string) bool, m *wire.Message) error {
-	if visible == nil || string(m.Method) != "tools/call" {
-		return nil
+// allowed returns the tool that a request calls, if it calls one, or why it is
+// not passed on: the tool is hidden. visible is nil if none is.
+func allowed(visible func(string) bool, m *wire.Message) (tool string, err error) {
+	if string(m.Method) != "tools/call" {
+		return "", nil
 	}
 	at, err := m.Param("name")
-	if err != nil {
-		return err
+	name, ok := wire.Text(m.Bytes(at))
+	switch {
+	case err != nil && visible != nil:
+		return "", err
+	case err != nil || !ok:
+		return "", nil // the plugin says what it thinks of it
+	case visible != nil && !visible(string(name)):
+		return "", unknownTool(string(name))
 	}
-	if name, ok := wire.Text(m.Bytes(at)); ok && !visible(string(name)) {
-		return fmt.Errorf("unknown tool %q", name)
-	}
-	return nil
+	return string(name), nil
+}
+
+func unknownTool(name string) error {
+	return &refusal{wire.CodeInvalidParams, fmt.Sprintf("unknown tool %q", name)}
 }
 
 // editor returns what takes hidden tools out of an answer, or nil.

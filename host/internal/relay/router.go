@@ -1,0 +1,88 @@
+package relay
+
+import (
+	"context"
+
+	"github.com/plughost/plughost/shared/mcphttp"
+	"github.com/plughost/plughost/shared/wire"
+)
+
+// router knows what the requests of an endpoint's clients are about.
+type router interface {
+	// open answers the initialize of a session, or has it answered.
+	open(ctx context.Context, s *session, c *call, m *wire.Message, header map[string]string) error
+	// route says what becomes of a request. s is nil if it has no session. An
+	// error is the answer to it; its code is that of a *refusal or a *wire.Error.
+	route(s *session, g Grants, m *wire.Message) (route, error)
+	// listen says who takes a request to listen: it sets the parts of it.
+	listen(g *listening, m *wire.Message) error
+	// params are the headers that repeat arguments of a tool.
+	params(tool string) []mcphttp.ParamHeader
+}
+
+// Grants say what of the services may be reached.
+type Grants interface {
+	// Restricted reports whether there is anything that may not be.
+	Restricted() bool
+	// Service reports whether a service's prompts and resources may be.
+	Service(service string) bool
+	// Tool reports whether a tool of a service may be.
+	Tool(service, tool string) bool
+}
+
+// route is what becomes of a request: a service takes it.
+type route struct {
+	to *Service
+	// message is the request as the service is to get it.
+	message *wire.Message
+	// tool is the service's own name of the one that is called, if one is.
+	tool string
+	// edit, if there is one, makes the answer what the client may see.
+	edit func(answer *wire.Message) *wire.Message
+}
+
+// refusal is an error with a code of JSON-RPC.
+type refusal struct {
+	code   int
+	reason string
+}
+
+func (r *refusal) Error() string { return r.reason }
+
+// single is the router of the endpoint of one service, under its own names.
+type single struct{ service *Service }
+
+func (o single) open(ctx context.Context, s *session, c *call, m *wire.Message, header map[string]string) error {
+	b, err := o.service.current()
+	if err != nil {
+		return err
+	}
+	l, err := b.open(s)
+	if err != nil {
+		return err
+	}
+	if err := s.attachmentTo(o.service).adopt(s, l); err != nil {
+		return err
+	}
+	if err := s.begin(l, c, m); err != nil {
+		return err
+	}
+	l.sendCall(ctx, c, m, header)
+	return nil
+}
+
+func (o single) route(_ *session, g Grants, m *wire.Message) (route, error) {
+	tools := o.service.visible(g)
+	tool, err := allowed(tools, m)
+	if err != nil {
+		return route{}, err
+	}
+	return route{to: o.service, message: m, tool: tool, edit: editor(tools, m)}, nil
+}
+
+func (o single) listen(g *listening, m *wire.Message) error {
+	g.parts = []*part{{listening: g, service: o.service, request: m, whole: true}}
+	return nil
+}
+
+func (o single) params(tool string) []mcphttp.ParamHeader { return o.service.params(tool) }
