@@ -30,6 +30,7 @@ import (
 	"github.com/plughost/plughost/shared/mcphttp"
 	"github.com/plughost/plughost/shared/pluginconfig"
 	plughostv1 "github.com/plughost/plughost/shared/proto/plughost/v1"
+	"github.com/plughost/plughost/shared/release"
 	"github.com/plughost/plughost/shared/tunnel"
 )
 
@@ -94,13 +95,15 @@ func serveStdio(server *mcp.Server) error {
 // sessions implements the MCP service of the protocol.
 type sessions struct {
 	plughostv1.UnimplementedMCPServer
-	server *mcp.Server
-	work   *shared.Work
+	server   *mcp.Server
+	work     *shared.Work
+	releaser release.Releaser
 }
 
 func (s *sessions) Session(stream grpc.BidiStreamingServer[plughostv1.Frame, plughostv1.Frame]) error {
 	ctx, cancel := context.WithCancel(stream.Context())
 	defer cancel()
+	defer s.releaser.Ended()
 	session, err := s.server.Connect(ctx, &countingTransport{tunnel.Transport(stream, cancel), s.work}, nil)
 	if err != nil {
 		return fmt.Errorf("cannot start an MCP session: %w", err)

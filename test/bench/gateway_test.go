@@ -28,19 +28,24 @@ const (
 // mcpClient is a session whose requests cost nearly nothing: they are encoded
 // before, and answers are not decoded.
 type mcpClient struct {
-	b       *testing.B
+	b       testing.TB
 	url     string
 	session string
 	http    *http.Client
 }
 
-func newMCPClient(b *testing.B, url string, callers int) *mcpClient {
+func newMCPClient(b testing.TB, url string, callers int) *mcpClient {
 	b.Helper()
 	c := &mcpClient{b: b, url: url, http: &http.Client{Transport: &http.Transport{MaxIdleConnsPerHost: callers}}}
 	b.Cleanup(c.http.CloseIdleConnections)
+	c.initialize()
+	return c
+}
+
+// initialize begins the session.
+func (c *mcpClient) initialize() {
 	c.session = c.post(mcpInitialize, "").Get("Mcp-Session-Id")
 	c.post(mcpInitialized, "")
-	return c
 }
 
 // post sends a message, and fails if want is not in the answer.
@@ -99,14 +104,10 @@ type endpoint struct {
 func BenchmarkCall(b *testing.B) {
 	needBinaries(b)
 	program := filepath.Join(binaries, "conformanceplugin")
-	if output, err := exec.Command("go", "build", "-o", program, "../conformanceplugin").CombinedOutput(); err != nil {
-		b.Fatalf("%v\n%s", err, output)
-	}
 	port := freePort(b)
 	h := startHost(b, service("c", "conformanceplugin", fmt.Sprintf("  port = %d\n", port))+
 		fmt.Sprintf("service \"mcp\" \"e\" {\n  exec = [%q]\n}\n", program))
-	_, base, _ := strings.Cut(h.waitReady().text, "MCP at ")
-	base, _, _ = strings.Cut(base, ",")
+	base := h.waitEndpoint()
 	const tool = "test_simple_text"
 	endpoints := append([]endpoint{
 		{"direct", fmt.Sprintf("http://127.0.0.1:%d/mcp", port), tool, 0},

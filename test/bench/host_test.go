@@ -20,7 +20,7 @@ import (
 // host is a host that runs. What it does is known from what it logs, at the
 // moment when the line is there.
 type host struct {
-	b        *testing.B
+	b        testing.TB
 	cmd      *exec.Cmd
 	started  time.Time
 	lines    chan line
@@ -55,8 +55,9 @@ func examples(n int) string {
 	return b.String()
 }
 
-// startHost starts a host with an installation of its own.
-func startHost(b *testing.B, services string) *host {
+// startHost starts a host with an installation of its own. hostBlock is more
+// of the configuration's host block.
+func startHost(b testing.TB, services string, hostBlock ...string) *host {
 	b.Helper()
 	dir, err := os.MkdirTemp("", "plughost-bench-")
 	if err != nil {
@@ -64,7 +65,7 @@ func startHost(b *testing.B, services string) *host {
 	}
 	b.Cleanup(func() { os.RemoveAll(dir) })
 	config := filepath.Join(dir, "services.hcl")
-	if err := os.WriteFile(config, []byte("host {\n  listen = \"127.0.0.1:0\"\n}\n"+services), 0o600); err != nil {
+	if err := os.WriteFile(config, []byte("host {\n  listen = \"127.0.0.1:0\"\n"+strings.Join(hostBlock, "")+"}\n"+services), 0o600); err != nil {
 		b.Fatal(err)
 	}
 	h := &host{b: b, stateDir: filepath.Join(dir, "state"), lines: make(chan line, 10_000)}
@@ -138,6 +139,15 @@ func (h *host) waitReady() line {
 	return h.wait("all is ready", func(l line) bool { return strings.HasPrefix(l.text, "plughost is ready") })
 }
 
+// waitEndpoint waits until all services are ready, and returns the URL of the
+// endpoint that joins them.
+func (h *host) waitEndpoint() string {
+	h.b.Helper()
+	_, url, _ := strings.Cut(h.waitReady().text, "MCP at ")
+	url, _, _ = strings.Cut(url, ",")
+	return url
+}
+
 // stop ends the host and returns how long that took and, by service, how long
 // each took to be stopped.
 func (h *host) stop() (took time.Duration, each map[string]time.Duration) {
@@ -175,7 +185,7 @@ func (h *host) cli(args ...string) {
 }
 
 // cpu is the processor time that a process has used, of all its threads.
-func cpu(b *testing.B, pid int) time.Duration {
+func cpu(b testing.TB, pid int) time.Duration {
 	b.Helper()
 	threads, _ := filepath.Glob(fmt.Sprintf("/proc/%d/task/*/schedstat", pid))
 	var sum time.Duration
@@ -195,7 +205,7 @@ func cpu(b *testing.B, pid int) time.Duration {
 }
 
 // rss is the resident memory of a process, in bytes.
-func rss(b *testing.B, pid int) int64 {
+func rss(b testing.TB, pid int) int64 {
 	b.Helper()
 	content, err := os.ReadFile(fmt.Sprintf("/proc/%d/statm", pid))
 	if err != nil {

@@ -8,6 +8,7 @@ package bench
 
 import (
 	"fmt"
+	"maps"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -37,26 +38,37 @@ func TestMain(m *testing.M) {
 	os.Exit(code)
 }
 
-// needBinaries builds what is measured, once.
-func needBinaries(b *testing.B) {
-	b.Helper()
-	if binaries != "" {
-		return
-	}
-	dir, err := os.MkdirTemp("", "plughost-bench-bin-")
-	if err != nil {
-		b.Fatal(err)
-	}
-	binaries = dir
-	for target, pkg := range map[string]string{
-		"plughost":    "../../host",
-		"mcp-example": "../../plugins/mcp-example",
-		"mcp-bridge":  "../../plugins/mcp-bridge",
-		"faultplugin": "../faultplugin",
-	} {
-		output, err := exec.Command("go", "build", "-o", filepath.Join(dir, target), pkg).CombinedOutput()
+// programs are what can be measured, and their packages.
+var programs = map[string]string{
+	"plughost":          "../../host",
+	"mcp-example":       "../../plugins/mcp-example",
+	"mcp-bridge":        "../../plugins/mcp-bridge",
+	"faultplugin":       "../faultplugin",
+	"conformanceplugin": "../conformanceplugin",
+}
+
+// needBinaries builds what is measured, each program once: those that are
+// named, or all.
+func needBinaries(tb testing.TB, names ...string) {
+	tb.Helper()
+	if binaries == "" {
+		dir, err := os.MkdirTemp("", "plughost-bench-bin-")
 		if err != nil {
-			b.Fatalf("cannot build %s: %v\n%s", pkg, err, output)
+			tb.Fatal(err)
+		}
+		binaries = dir
+	}
+	if len(names) == 0 {
+		names = slices.Collect(maps.Keys(programs))
+	}
+	for _, name := range names {
+		path := filepath.Join(binaries, name)
+		if _, err := os.Stat(path); err == nil {
+			continue
+		}
+		output, err := exec.Command("go", "build", "-o", path, programs[name]).CombinedOutput()
+		if err != nil {
+			tb.Fatalf("cannot build %s: %v\n%s", programs[name], err, output)
 		}
 	}
 }

@@ -25,6 +25,7 @@ import (
 	"github.com/plughost/plughost/host/internal/supervise"
 	"github.com/plughost/plughost/shared/mcphttp"
 	plughostv1 "github.com/plughost/plughost/shared/proto/plughost/v1"
+	"github.com/plughost/plughost/shared/release"
 )
 
 const (
@@ -102,7 +103,8 @@ func New(services []config.Service, limits config.GatewayLimits, ready func() bo
 // relayOptions are the limits of the endpoints of single services. What stands
 // before the gateway bounds bodies.
 func relayOptions(limits config.GatewayLimits) relay.Options {
-	options := relay.Options{MaxSessions: limits.Sessions, IdleTimeout: limits.SessionIdle}
+	releaser := &release.Releaser{}
+	options := relay.Options{MaxSessions: limits.Sessions, IdleTimeout: limits.SessionIdle, Ended: releaser.Ended}
 	if limits.Body > 0 {
 		options.MaxBody = -1
 	}

@@ -78,6 +78,9 @@ type Options struct {
 	// It does not block. The name of the tool is the service's own; it is the
 	// client's, and may be made up, at the endpoint of one service.
 	Called func(service, tool, outcome string, took time.Duration)
+	// Ended, unless it is nil, is told of each session that has ended. It does
+	// not block.
+	Ended func()
 }
 
 // Relay is an endpoint, of one service or of several.

@@ -66,7 +66,7 @@ func newSession(r *Relay, caller string) *session {
 		caller: caller,
 		calls:  make(map[string]*call),
 	}
-	s.ctx, s.cancel = context.WithCancel(r.life)
+	s.ctx, s.cancel = context.WithCancel(context.Background()) // Close ends it
 	s.outbox.init()
 	return s
 }
@@ -83,6 +83,22 @@ func (r *Relay) add(s *session) bool {
 	return true
 }
 
+// remove has nobody find the session any more.
+func (r *Relay) remove(s *session) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.sessions[s.id] == nil {
+		return
+	}
+	delete(r.sessions, s.id)
+	if len(r.sessions) == 0 {
+		r.sessions = make(map[string]*session) // a map stays as large as it was
+	}
+	if r.options.Ended != nil {
+		r.options.Ended()
+	}
+}
+
 // session returns the one of an id, if it is the caller's.
 func (r *Relay) session(id, caller string) *session {
 	r.mu.Lock()
@@ -95,9 +111,7 @@ func (r *Relay) session(id, caller string) *session {
 
 // end ends the session, its calls and its streams.
 func (s *session) end() {
-	s.relay.mu.Lock()
-	delete(s.relay.sessions, s.id)
-	s.relay.mu.Unlock()
+	s.relay.remove(s)
 	s.cancel()
 	s.mu.Lock()
 	defer s.mu.Unlock()

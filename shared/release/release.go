@@ -1,0 +1,53 @@
+// Package release gives memory back to the system when many sessions have
+// ended. The runtime alone would do so minutes later, since a program that has
+// become idle collects every two minutes, and it would keep what it held at its
+// last collections.
+package release
+
+import (
+	"runtime"
+	"runtime/debug"
+	"sync"
+	"time"
+)
+
+const (
+	// many is how many sessions must have ended. To give back what they held
+	// costs far less than to open them did.
+	many = 100
+	// quiet is how long none must have ended since.
+	quiet = time.Second
+	// pause is how much time lies between two times at least.
+	pause = 10 * time.Second
+)
+
+// Releaser counts what ends. Its zero value is ready for use.
+type Releaser struct {
+	mu    sync.Mutex
+	ended int
+	last  time.Time
+	timer *time.Timer // nil before the first time
+}
+
+// Ended says that a session has ended. It does not wait.
+func (r *Releaser) Ended() {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.ended++; r.ended < many {
+		return
+	}
+	wait := max(quiet, time.Until(r.last.Add(pause)))
+	if r.timer == nil {
+		r.timer = time.AfterFunc(wait, r.release)
+		return
+	}
+	r.timer.Reset(wait)
+}
+
+func (r *Releaser) release() {
+	r.mu.Lock()
+	r.ended, r.last = 0, time.Now()
+	r.mu.Unlock()
+	runtime.GC() // what is in a sync.Pool outlives one collection
+	debug.FreeOSMemory()
+}
