@@ -191,14 +191,12 @@ func (m *Message) Param(path ...string) (Span, error) { return m.Find(m.Params, 
 // of type *Error, says that a member on the way is there twice, or also in
 // another case.
 func (m *Message) Find(at Span, path ...string) (Span, error) {
-	for _, name := range path {
-		if !at.Found() || m.Raw[at.Start] != '{' {
-			return Span{}, nil
-		}
-		var err error
-		if at, err = m.member(at, name); err != nil {
+	for i := range path {
+		var found [1]Span
+		if err := m.pick(at, path[i:i+1], found[:]); err != nil {
 			return Span{}, err
 		}
+		at = found[0]
 	}
 	return at, nil
 }
@@ -219,21 +217,35 @@ func (m *Message) Elements(array Span) iter.Seq[Span] {
 	}
 }
 
-// member finds a member of an object inside of the message.
-func (m *Message) member(object Span, name string) (found Span, err error) {
+// Pick finds several members of an object at once, by their names, and returns
+// them in that order. What is no object has none of them. The error, of type
+// *Error, says that one of them is there twice, or also in another case.
+func (m *Message) Pick(object Span, names ...string) ([]Span, error) {
+	picked := make([]Span, len(names))
+	if err := m.pick(object, names, picked); err != nil {
+		return nil, err
+	}
+	return picked, nil
+}
+
+func (m *Message) pick(object Span, names []string, picked []Span) error {
+	if !object.Found() || m.Raw[object.Start] != '{' {
+		return nil
+	}
 	s := scanner{data: m.Raw[:object.End], pos: object.Start}
-	err = s.object(func(key []byte, value Span) error {
-		switch {
-		case string(key) == name && found.Found():
-			return &Error{CodeInvalidParams, value.Start, fmt.Sprintf("the member %q is there twice", name)}
-		case string(key) == name:
-			found = value
-		case len(key) >= len(name) && bytes.EqualFold(key, []byte(name)):
-			return &Error{CodeInvalidParams, value.Start, fmt.Sprintf("the member %q is like %q", key, name)}
+	return s.object(func(key []byte, value Span) error {
+		for i, name := range names {
+			switch {
+			case string(key) == name && picked[i].Found():
+				return &Error{CodeInvalidParams, value.Start, fmt.Sprintf("the member %q is there twice", name)}
+			case string(key) == name:
+				picked[i] = value
+			case len(key) >= len(name) && bytes.EqualFold(key, []byte(name)):
+				return &Error{CodeInvalidParams, value.Start, fmt.Sprintf("the member %q is like %q", key, name)}
+			}
 		}
 		return nil
 	})
-	return found, err
 }
 
 // ProgressToken finds the token of a request that wants to hear of its
@@ -255,6 +267,23 @@ func (m *Message) Replace(dst []byte, at Span, value []byte) []byte {
 	dst = append(dst, m.Raw[:at.Start]...)
 	dst = append(dst, value...)
 	return append(dst, m.Raw[at.End:]...)
+}
+
+// With returns the message with other bytes in the place of a value that was
+// found in it. It may be JSON only.
+func (m *Message) With(at Span, value []byte) Message {
+	with := *m
+	with.Raw = m.Replace(make([]byte, 0, len(m.Raw)+len(value)), at, value)
+	longer := len(value) - (at.End - at.Start)
+	for _, s := range [...]*Span{&with.ID, &with.Params, &with.Result, &with.Error} {
+		if s.Start >= at.End {
+			s.Start += longer
+		}
+		if s.End >= at.End && s.Found() {
+			s.End += longer
+		}
+	}
+	return with
 }
 
 // Text returns the content of a JSON string, and whether it is one. Without

@@ -3,6 +3,7 @@ package wire_test
 import (
 	"encoding/json"
 	"errors"
+	"reflect"
 	"strings"
 	"testing"
 
@@ -151,6 +152,49 @@ func TestReplace(t *testing.T) {
 	const want = `x{"jsonrpc":"2.0","method":"notifications/cancelled","params":{"reason":"r","requestId":12}}`
 	if got := m.Replace([]byte("x"), at, []byte("12")); string(got) != want {
 		t.Errorf("%s", got)
+	}
+}
+
+func TestWithKeepsTheEnvelope(t *testing.T) {
+	for _, data := range []string{
+		`{"jsonrpc":"2.0","id":7,"method":"m","params":{"a":1,"name":"short"}}`,
+		`{"params":{"name":"short","b":2},"method":"m","id":"x","jsonrpc":"2.0"}`,
+	} {
+		m, err := wire.Scan([]byte(data))
+		if err != nil {
+			t.Fatal(err)
+		}
+		at, err := m.Param("name")
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, value := range []string{`"a much longer one"`, `1`, `"other"`} {
+			with := m.With(at, []byte(value))
+			want, err := wire.Scan([]byte(strings.Replace(data, `"short"`, value, 1)))
+			if err != nil {
+				t.Fatal(err)
+			}
+			if !reflect.DeepEqual(with, want) {
+				t.Errorf("%s: %+v, want %+v", value, with, want)
+			}
+		}
+	}
+}
+
+func TestPick(t *testing.T) {
+	m, err := wire.Scan([]byte(`{"jsonrpc":"2.0","method":"m","params":{"b":[1],"a":{"b":2},"twice":1,"twice":2}}`))
+	if err != nil {
+		t.Fatal(err)
+	}
+	picked, err := m.Pick(m.Params, "a", "none", "b")
+	if err != nil || string(m.Bytes(picked[0])) != `{"b":2}` || picked[1].Found() || string(m.Bytes(picked[2])) != `[1]` {
+		t.Errorf("%v, error %v", picked, err)
+	}
+	if _, err := m.Pick(m.Params, "a", "twice"); err == nil {
+		t.Error("a member that is there twice was picked")
+	}
+	if picked, err := m.Pick(m.ID, "a"); err != nil || picked[0].Found() {
+		t.Errorf("of nothing: %v, error %v", picked, err)
 	}
 }
 

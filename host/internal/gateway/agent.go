@@ -2,8 +2,7 @@ package gateway
 
 import (
 	"context"
-	"errors"
-	"io"
+	"slices"
 	"sync"
 	"time"
 
@@ -12,29 +11,35 @@ import (
 	"google.golang.org/grpc/status"
 
 	"github.com/plughost/plughost/host/internal/agents"
+	"github.com/plughost/plughost/host/internal/config"
+	"github.com/plughost/plughost/host/internal/relay"
 	"github.com/plughost/plughost/host/internal/supervise"
 	plughostv1 "github.com/plughost/plughost/shared/proto/plughost/v1"
 	"github.com/plughost/plughost/shared/tunnel"
 )
 
-// agent is one agent as the gateway sees it: A2A in front of it, and the view
-// of the MCP tools that it was granted.
+// agent is one agent as the gateway sees it: A2A in front of it, and the MCP tools
+// that it was granted.
 type agent struct {
 	*common
-	name  string
-	tools *view
-	front *agents.Front
-	log   hclog.Logger
+	name   string
+	joined *relay.Join
+	front  *agents.Front
+	log    hclog.Logger
 
 	mu       sync.Mutex
+	grants   *toolsOnly
+	tools    *relay.Client      // the agent as a client of its tools, or nil
 	endTools context.CancelFunc // ends the stream of the tools
 }
 
-func newAgent(name string, c *common) *agent {
+func newAgent(name string, tools config.Tools, joined *relay.Join, c *common) *agent {
 	log := c.log.With("service", "agent."+name)
 	return &agent{
 		common:   c,
 		name:     name,
+		joined:   joined,
+		grants:   &toolsOnly{tools},
 		front:    agents.NewFront(c.life, name, &c.address, c.sessions, log),
 		log:      log,
 		endTools: func() {},
@@ -102,10 +107,6 @@ func (a *agent) serveTools(ctx context.Context, plugin Plugin) error {
 	if err != nil {
 		return err
 	}
-	session, err := a.tools.server.Connect(ctx, tunnel.Transport(stream, cancel), nil)
-	if err != nil {
-		return err
-	}
 	ended := make(chan struct{})
 	defer close(ended)
 	go func() {
@@ -115,8 +116,33 @@ func (a *agent) serveTools(ctx context.Context, plugin Plugin) error {
 		case <-ended:
 		}
 	}()
-	if err := session.Wait(); err != nil && !errors.Is(err, io.EOF) {
-		return err
+	return a.attach(stream).Serve(ctx)
+}
+
+// attach makes the agent a client of its tools.
+func (a *agent) attach(stream tunnel.Stream) *relay.Client {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	a.tools = a.joined.Attach(stream, a.grants, a.checkCall)
+	return a.tools
+}
+
+// grant changes which tools the agent may call.
+func (a *agent) grant(tools config.Tools) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if slices.Equal(a.grants.Allow, tools.Allow) && slices.Equal(a.grants.Deny, tools.Deny) {
+		return
 	}
-	return nil
+	a.grants = &toolsOnly{tools}
+	if a.tools != nil {
+		a.tools.Grant(a.grants)
+	}
+}
+
+// granted is what the agent may call now.
+func (a *agent) granted() *toolsOnly {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	return a.grants
 }

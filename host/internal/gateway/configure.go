@@ -1,10 +1,10 @@
 package gateway
 
 import (
-	"maps"
 	"slices"
 
 	"github.com/plughost/plughost/host/internal/config"
+	"github.com/plughost/plughost/host/internal/relay"
 )
 
 // Configure has the gateway know these services: those that are new, and what
@@ -15,7 +15,7 @@ func (g *Gateway) Configure(services []config.Service) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	var upstreams []*upstream
-	var agents, newAgents []*agent
+	var agents []*agent
 	for _, service := range services {
 		switch service.Kind {
 		case config.KindMCP:
@@ -27,11 +27,7 @@ func (g *Gateway) Configure(services []config.Service) {
 		case config.KindAgent:
 			a := find(g.agents, service.Name)
 			if a == nil {
-				a = newAgent(service.Name, &g.common)
-				a.tools = newView("plughost", g.version, g.common.log)
-				a.tools.grants = toolsOnly{service.Tools}
-				a.tools.server.AddReceivingMiddleware(a.checkCalls)
-				newAgents = append(newAgents, a)
+				a = newAgent(service.Name, service.Tools, g.joined, &g.common)
 			}
 			agents = append(agents, a)
 		}
@@ -39,19 +35,13 @@ func (g *Gateway) Configure(services []config.Service) {
 	g.services = withLeaving(upstreams, g.services)
 	g.agents = withLeaving(agents, g.agents)
 	g.arrange()
-	for _, a := range newAgents {
-		for _, u := range g.services {
-			u.tell(a.tools)
-		}
-		a.tools.refill()
-	}
 	for _, service := range services {
 		switch service.Kind {
 		case config.KindMCP:
-			find(g.services, service.Name).offer(service.Tools)
+			find(g.services, service.Name).service.Offer(service.Tools)
 		case config.KindAgent:
 			a := find(g.agents, service.Name)
-			a.tools.grant(service.Tools)
+			a.grant(service.Tools)
 			a.front.Configure(service)
 		}
 	}
@@ -90,23 +80,14 @@ func without[T comparable](list []T, one T) []T {
 	return slices.DeleteFunc(slices.Clone(list), func(other T) bool { return other == one })
 }
 
-// arrange tells services and views of each other. The lock is held.
+// arrange has the joined endpoint join the services that there are. The lock is
+// held.
 func (g *Gateway) arrange() {
-	shared := []*view{g.joined}
-	for _, a := range g.agents {
-		shared = append(shared, a.tools)
+	services := make([]*relay.Service, len(g.services))
+	for i, u := range g.services {
+		services[i] = u.service
 	}
-	for _, v := range g.callers {
-		shared = append(shared, v.view)
-	}
-	for _, u := range g.services {
-		u.mu.Lock()
-		u.views = shared
-		u.mu.Unlock()
-	}
-	for _, v := range shared {
-		v.arrange(slices.Clone(g.services))
-	}
+	g.joined.Arrange(services)
 }
 
 // removed forgets a service of which nothing is left.
@@ -120,12 +101,9 @@ func (g *Gateway) removed(service config.Ref) {
 			return
 		}
 		g.services = without(g.services, u)
-		u.disconnect("it is not in the configuration any more")
+		u.service.Disconnect("it is not in the configuration any more")
 		g.arrange()
-		u.then(func() {
-			u.relay.Close()
-			u.service.Close()
-		})
+		g.common.sessions.Go(u.close)
 	case config.KindAgent:
 		a := find(g.agents, service.Name)
 		if a == nil {
@@ -133,97 +111,5 @@ func (g *Gateway) removed(service config.Ref) {
 		}
 		g.agents = without(g.agents, a)
 		a.disconnect("it is not in the configuration any more")
-		g.arrange()
 	}
-}
-
-// offer changes what of a service's tools is shown.
-func (u *upstream) offer(tools config.Tools) {
-	u.service.Offer(tools)
-	u.showing.Lock()
-	defer u.showing.Unlock()
-	if !same(u.tools, tools) {
-		u.tools = tools
-		u.show()
-	}
-}
-
-// showAll has all views show what the service has now.
-func (u *upstream) showAll(f features) {
-	u.showing.Lock()
-	defer u.showing.Unlock()
-	u.has = f
-	u.know(f.tools)
-	u.service.Tools(f.tools)
-	u.show()
-}
-
-// show shows what the service offers. showing is held, so that what is shown
-// last is what holds.
-func (u *upstream) show() {
-	u.mu.Lock()
-	views := u.views
-	u.mu.Unlock()
-	f := u.offered()
-	for _, v := range views {
-		v.show(u, f)
-	}
-}
-
-// tell lets a new view know what the service offers, to be shown later.
-func (u *upstream) tell(v *view) {
-	u.showing.Lock()
-	defer u.showing.Unlock()
-	v.learn(u, u.offered())
-}
-
-// offered is what the service has without the tools that it may not offer.
-func (u *upstream) offered() features {
-	f := u.has
-	f.tools = nil
-	for _, tool := range u.has.tools {
-		if u.tools.Offers(tool.Name) {
-			f.tools = append(f.tools, tool)
-		}
-	}
-	return f
-}
-
-// arrange makes the view one of these services.
-func (v *view) arrange(services []*upstream) {
-	v.mu.Lock()
-	defer v.mu.Unlock()
-	if slices.Equal(v.services, services) {
-		return
-	}
-	v.services = services
-	maps.DeleteFunc(v.has, func(u *upstream, _ features) bool { return !slices.Contains(services, u) })
-	v.fill()
-}
-
-// grant limits the view to some tools.
-func (v *view) grant(tools config.Tools) {
-	v.mu.Lock()
-	defer v.mu.Unlock()
-	if before, ok := v.grants.(toolsOnly); !ok || !same(before.Tools, tools) {
-		v.grants = toolsOnly{tools}
-		v.fill()
-	}
-}
-
-// learn takes what a service has, and shows it with the next refill.
-func (v *view) learn(u *upstream, f features) {
-	v.mu.Lock()
-	defer v.mu.Unlock()
-	v.has[u] = f
-}
-
-func (v *view) refill() {
-	v.mu.Lock()
-	defer v.mu.Unlock()
-	v.fill()
-}
-
-func same(a, b config.Tools) bool {
-	return slices.Equal(a.Allow, b.Allow) && slices.Equal(a.Deny, b.Deny)
 }

@@ -191,7 +191,13 @@ func agentConfig(name string, grants ...string) config.Service {
 
 func newFront(t *testing.T, services ...config.Service) *front {
 	t.Helper()
-	g, err := New(services, config.GatewayLimits{}, func() bool { return true }, "test", hclog.NewNullLogger())
+	return newLimitedFront(t, config.GatewayLimits{}, services...)
+}
+
+// newLimitedFront makes a front whose clients have limits.
+func newLimitedFront(t *testing.T, limits config.GatewayLimits, services ...config.Service) *front {
+	t.Helper()
+	g, err := New(services, limits, func() bool { return true }, "test", hclog.NewNullLogger())
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -207,11 +213,13 @@ func (f *front) change(kind config.Kind, name string, status supervise.Status, r
 	f.Watch(supervise.Change{Status: status, Running: running})
 }
 
-// ready has a service be ready, and returns when the gateway shows what it has.
+// ready has a service be ready, as one is: when the gateway shows what it has.
 func (f *front) ready(name string, instance *fakeInstance) {
 	f.t.Helper()
+	if err := f.Introduce(f.t.Context(), config.Ref{Kind: config.KindMCP, Name: name}, instance); err != nil {
+		f.t.Fatal(err)
+	}
 	f.change(config.KindMCP, name, supervise.Status{State: supervise.Ready}, instance)
-	f.settle(name)
 }
 
 func (f *front) readyAgent(name string, agent *fakeAgent) {
@@ -221,18 +229,10 @@ func (f *front) readyAgent(name string, agent *fakeAgent) {
 // enter has an MCP service be in another state.
 func (f *front) enter(name string, state supervise.State, cause string) {
 	f.change(config.KindMCP, name, supervise.Status{State: state, Cause: cause, LastError: cause}, nil)
-	f.settle(name)
 }
 
 func (f *front) enterAgent(name string, state supervise.State, cause string) {
 	f.change(config.KindAgent, name, supervise.Status{State: state, Cause: cause, LastError: cause}, nil)
-}
-
-// settle returns when the gateway did all that it has to for a service.
-func (f *front) settle(name string) {
-	done := make(chan struct{})
-	f.service(name).then(func() { close(done) })
-	<-done
 }
 
 // connect opens a session with one of the MCP endpoints.

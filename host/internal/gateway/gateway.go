@@ -9,9 +9,7 @@ package gateway
 import (
 	"context"
 	"fmt"
-	"maps"
 	"net/http"
-	"slices"
 	"sync"
 	"time"
 
@@ -29,8 +27,7 @@ import (
 )
 
 const (
-	// reconnectDelay is between two tries to open a session with a plugin
-	// that runs.
+	// reconnectDelay is between two tries to give an agent that runs its tools.
 	reconnectDelay = 5 * time.Second
 	// closeTimeout bounds what Close waits for clients that do not take their
 	// answers.
@@ -59,12 +56,9 @@ type Gateway struct {
 	// is called.
 	Metrics http.Handler
 
-	joined  *view
-	all     http.Handler // serves joined
-	callers map[string]*callerView
-	ready   func() bool
-	version string
-	common  common
+	joined *relay.Join
+	ready  func() bool
+	common common
 
 	listening    context.Context // ended when the host is about to end
 	endListening context.CancelFunc
@@ -75,11 +69,9 @@ type Gateway struct {
 // common is what all services of a gateway share.
 type common struct {
 	life           context.Context // ended by Close
-	sessions       *sync.WaitGroup // what follows the sessions with plugins
-	queue          *queue
-	calls          CallObserver // nil for none
+	sessions       *sync.WaitGroup // what follows the sessions with agents
+	calls          CallObserver    // nil for none
 	reconnectDelay time.Duration
-	limits         config.GatewayLimits
 	relay          relay.Options
 	address        agents.Address
 	log            hclog.Logger
@@ -88,20 +80,19 @@ type common struct {
 // New makes a gateway for the services of a configuration, within limits. ready
 // says whether all of them are; version is the host's.
 func New(services []config.Service, limits config.GatewayLimits, ready func() bool, version string, log hclog.Logger) (*Gateway, error) {
-	g := &Gateway{ready: ready, version: version}
+	g := &Gateway{ready: ready}
 	g.listening, g.endListening = context.WithCancel(context.Background())
-	g.common = common{sessions: &sync.WaitGroup{}, queue: newQueue(), reconnectDelay: reconnectDelay, limits: limits, log: log}
+	g.common = common{sessions: &sync.WaitGroup{}, reconnectDelay: reconnectDelay, log: log}
 	g.common.relay = relayOptions(limits)
+	g.common.relay.Called = g.common.called
 	g.common.life, g.end = context.WithCancel(context.Background())
-	g.joined = newView("plughost", version, log)
-	g.all = g.joined.handler(limits)
-	g.callers = make(map[string]*callerView)
+	g.joined = relay.NewJoin("plughost", version, g.common.relay)
 	g.Configure(services)
 	return g, nil
 }
 
-// relayOptions are the limits of the endpoints of single services. What stands
-// before the gateway bounds bodies.
+// relayOptions are the limits of each MCP endpoint. What stands before the gateway
+// bounds bodies.
 func relayOptions(limits config.GatewayLimits) relay.Options {
 	releaser := &release.Releaser{}
 	options := relay.Options{MaxSessions: limits.Sessions, IdleTimeout: limits.SessionIdle, Ended: releaser.Ended}
@@ -111,8 +102,7 @@ func relayOptions(limits config.GatewayLimits) relay.Options {
 	return options
 }
 
-// Watch takes the transitions of the services. It returns at once; what follows
-// from them happens in their order, service by service.
+// Watch takes the transitions of the services. It returns at once.
 func (g *Gateway) Watch(change supervise.Change) {
 	if change.State == supervise.Unhealthy || change.From == supervise.Unhealthy && change.State == supervise.Ready {
 		return // it goes on as it is: what it can still answer, it does
@@ -143,7 +133,7 @@ func (g *Gateway) SetURL(url string) { g.common.address.Set(url) }
 func (g *Gateway) Introduce(ctx context.Context, service config.Ref, plugin Plugin) error {
 	if service.Kind == config.KindMCP {
 		if u := g.service(service.Name); u != nil {
-			return u.introduce(ctx, plugin)
+			return u.service.Introduce(ctx, plugin)
 		}
 	}
 	return nil
@@ -172,9 +162,7 @@ func (g *Gateway) Handler() http.Handler {
 			g.Metrics.ServeHTTP(w, r)
 		})
 	}
-	mux.HandleFunc("/mcp", func(w http.ResponseWriter, r *http.Request) {
-		g.handlerFor(caller.FromContext(r.Context())).ServeHTTP(w, r)
-	})
+	mux.Handle("/mcp", g.joined)
 	mux.HandleFunc("/mcp/{service}", func(w http.ResponseWriter, r *http.Request) {
 		name, c := r.PathValue("service"), caller.FromContext(r.Context())
 		if !c.Service(name) {
@@ -236,10 +224,9 @@ func (g *Gateway) Close() {
 	g.closeOnce.Do(func() {
 		g.mu.RLock()
 		services, agents := g.services, g.agents
-		callers := slices.Collect(maps.Values(g.callers))
 		g.mu.RUnlock()
 		for _, u := range services {
-			u.disconnect("the host is shutting down")
+			u.service.Disconnect("the host is shutting down")
 		}
 		for _, a := range agents {
 			a.disconnect("the host is shutting down")
@@ -248,15 +235,10 @@ func (g *Gateway) Close() {
 		closed := make(chan struct{})
 		go func() {
 			defer close(closed)
-			g.common.queue.close()
+			g.joined.Close()
 			g.common.sessions.Wait()
-			g.joined.close()
-			for _, v := range callers {
-				v.close()
-			}
 			for _, u := range services {
-				u.relay.Close()
-				u.service.Close()
+				u.close()
 			}
 		}()
 		select {

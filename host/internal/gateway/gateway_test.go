@@ -5,11 +5,9 @@ import (
 	"io"
 	"net/http"
 	"net/http/httptest"
-	"slices"
 	"strings"
 	"sync"
 	"testing"
-	"testing/synctest"
 
 	"github.com/hashicorp/go-hclog"
 	"github.com/modelcontextprotocol/go-sdk/mcp"
@@ -180,60 +178,4 @@ func TestCloseLeavesNothingRunning(t *testing.T) {
 	}
 	f.Close() // may be called again
 	http.DefaultClient.CloseIdleConnections()
-}
-
-func TestQueueKeepsTheOrderOfAKeyAndHoldsUpNoOther(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		q := newQueue()
-		var mu sync.Mutex
-		var order []int
-		blocked := make(chan struct{})
-		q.add("a", func() { <-blocked })
-		for i := range 100 {
-			q.add("a", func() {
-				mu.Lock()
-				defer mu.Unlock()
-				order = append(order, i)
-			})
-		}
-		other := false
-		q.add("b", func() { other = true })
-		synctest.Wait()
-		if !other {
-			t.Error("a job of another key waits")
-		}
-		close(blocked)
-		synctest.Wait()
-		if len(order) != 100 || !slices.IsSorted(order) {
-			t.Errorf("order %v", order)
-		}
-		q.close()
-		q.add("a", func() { t.Error("a job was done after the end") })
-	})
-}
-
-func TestQueueDropsWhatHasNotBegunAndWaitsForTheRest(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		q := newQueue()
-		blocked := make(chan struct{})
-		done := false
-		q.add("a", func() { <-blocked; done = true })
-		q.add("a", func() { t.Error("a job that had not begun was done") })
-		closed := make(chan struct{})
-		go func() {
-			defer close(closed)
-			q.close()
-		}()
-		synctest.Wait()
-		select {
-		case <-closed:
-			t.Error("closed while a job was running")
-		default:
-		}
-		close(blocked)
-		<-closed
-		if !done {
-			t.Error("closed before the job was done")
-		}
-	})
 }

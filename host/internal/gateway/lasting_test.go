@@ -15,17 +15,12 @@ import (
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 
 	"github.com/plughost/plughost/host/internal/config"
-	"github.com/plughost/plughost/host/internal/relay"
 )
 
 // newLastingFront is one whose sessions end soon if nobody uses them.
 func newLastingFront(t *testing.T, idle time.Duration) *front {
 	t.Helper()
-	f := newFront(t)
-	f.all = f.joined.handler(config.GatewayLimits{Sessions: 10_000, SessionIdle: idle})
-	f.common.relay = relay.Options{IdleTimeout: idle}
-	f.Configure([]config.Service{mcpConfig("a")})
-	return f
+	return newLimitedFront(t, config.GatewayLimits{SessionIdle: idle}, mcpConfig("a"))
 }
 
 // heap is what is in use after a collection.

@@ -1,6 +1,9 @@
 package relay
 
-import "context"
+import (
+	"context"
+	"slices"
+)
 
 // attachment is what a session has of a service that it uses. The session's lock
 // guards the link.
@@ -30,6 +33,18 @@ func (s *session) attachment(service *Service) *attachment {
 		}
 	}
 	return nil
+}
+
+// detach ends what the session has of a service.
+func (s *session) detach(service *Service) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.links = slices.DeleteFunc(s.links, func(a *attachment) bool {
+		if a.service == service && a.link != nil {
+			a.link.cancel()
+		}
+		return a.service == service
+	})
 }
 
 // uses reports whether the session has used a service.

@@ -1,15 +1,10 @@
 package relay
 
 import (
-	"encoding/json"
-	"fmt"
+	"sync/atomic"
 
 	"github.com/plughost/plughost/shared/wire"
 )
-
-// codeUnavailable is the JSON-RPC error of a call that a service cannot take,
-// in the range left to implementations.
-const codeUnavailable = -32000
 
 // call is a client's request in flight.
 type call struct {
@@ -18,6 +13,8 @@ type call struct {
 	number int64  // by which the plugin knows it
 	token  []byte // of its progress, if the client wants to hear of it
 	out    outbox
+	// cancelled is set when the client does not want the answer any more.
+	cancelled atomic.Bool
 
 	// settle, if there is one, is told the answer before the client is. It is
 	// nil if there is none, since the plugin is gone.
@@ -51,28 +48,16 @@ func (c *call) finish(answer *wire.Message) {
 	})
 }
 
+// answer ends a call that no service took with a result.
+func (c *call) answer(result []byte) {
+	c.out.close(item{head: []byte(`{"jsonrpc":"2.0","id":`), id: c.id, tail: append(append([]byte(`,"result":`), result...), '}')})
+}
+
 // fail ends the call without an answer of the plugin.
 func (c *call) fail(why error) {
 	c.end(OutcomeError)
 	if c.settle != nil {
 		c.settle(nil)
 	}
-	c.out.close(item{head: errorMessage(c.id, codeUnavailable, why.Error())})
-}
-
-// errorMessage makes a response that is an error.
-func errorMessage(id []byte, code int, reason string) []byte {
-	if len(id) == 0 {
-		id = []byte("null")
-	}
-	object, err := json.Marshal(errorObject{code, reason})
-	if err != nil { // it holds nothing that could make it fail
-		return nil
-	}
-	return fmt.Appendf(nil, `{"jsonrpc":"2.0","id":%s,"error":%s}`, id, object)
-}
-
-type errorObject struct {
-	Code    int    `json:"code"`
-	Message string `json:"message"`
+	c.out.close(item{head: errorMessage(c.id, why)})
 }

@@ -1,7 +1,6 @@
 package relay
 
 import (
-	"fmt"
 	"math"
 	"net/http"
 	"strconv"
@@ -22,30 +21,17 @@ const metaVersion = mcp.MetaKeyProtocolVersion
 // codeHeaderMismatch is of headers that do not say what the message does.
 const codeHeaderMismatch = mcp.CodeHeaderMismatch
 
-// Tools tells the relay of the tools that the plugin has, for what their
-// schemas say of headers.
-func (s *Service) Tools(tools []*mcp.Tool) {
-	headers := make(map[string][]mcphttp.ParamHeader)
-	for _, tool := range tools {
-		if found := mcphttp.ParamHeaders(tool.InputSchema); len(found) > 0 {
-			headers[tool.Name] = found
-		}
-	}
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.headers = headers
-}
-
 // params are the headers that repeat arguments of a tool.
 func (s *Service) params(tool string) []mcphttp.ParamHeader {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return s.headers[tool]
+	if e := s.tool(tool); e != nil {
+		return e.params
+	}
+	return nil
 }
 
 // mismatchf says what a message and its headers contradict each other in.
 func mismatchf(format string, args ...any) error {
-	return &refusal{codeHeaderMismatch, fmt.Sprintf(format, args...)}
+	return refusef(codeHeaderMismatch, format, args...)
 }
 
 // checkHeaders compares a message with the headers of its request.
@@ -81,7 +67,7 @@ func checkVersion(version string, m *wire.Message) error {
 	got, ok := wire.Text(m.Bytes(at))
 	switch {
 	case !ok:
-		return &refusal{wire.CodeInvalidParams, fmt.Sprintf("_meta has no %q", metaVersion)}
+		return refusef(wire.CodeInvalidParams, "_meta has no %q", metaVersion)
 	case string(got) != version:
 		return mismatchf("%s is %q, and %q in _meta is %q", headerVersion, version, metaVersion, got)
 	}

@@ -197,7 +197,7 @@ func (l *link) sendCall(ctx context.Context, c *call, m *wire.Message, header ma
 // refuse answers a request of the plugin that cannot be passed on. It does not
 // wait, so it is not the receiver's goroutine that sends.
 func (l *link) refuse(m *wire.Message, code int, reason string) {
-	answer := errorMessage(m.Bytes(m.ID), code, reason)
+	answer := errorMessage(m.Bytes(m.ID), &refusal{code: code, reason: reason})
 	l.backend.service.run(func() { _ = l.send(l.ctx, answer, nil) })
 }
 

@@ -65,7 +65,7 @@ func (r *Relay) serveListening(w http.ResponseWriter, req *http.Request, m *wire
 	defer g.leave()
 	for _, p := range g.parts {
 		if err := p.opened(); err != nil && p.whole {
-			writeUnavailable(w, g.client.id, err)
+			writeRefusal(w, g.client.id, err)
 			return
 		}
 	}
@@ -239,6 +239,8 @@ func agreedChanges(m *wire.Message) (lists []string) {
 	}
 	return lists
 }
+
+func (g *listening) granted() Grants { return g.grants }
 
 // hears reports whether the client wants to hear that a list has changed.
 func (g *listening) hears(list string) bool {

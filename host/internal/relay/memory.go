@@ -4,8 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"maps"
-	"slices"
+	"strconv"
 	"sync"
 
 	"github.com/plughost/plughost/shared/wire"
@@ -24,18 +23,24 @@ type memory struct {
 	changes       []string // the lists of which the plugin says that they have changed
 	initialized   *wire.Message
 	level         *wire.Message
-	subscriptions map[string]*wire.Message // by the resource's URI, as it was written
+	subscriptions map[string]subscription // by the resource's URI, as it was written
+}
+
+// subscription is the client's to a resource.
+type subscription struct {
+	service *Service
+	request *wire.Message
 }
 
 // learner returns what is to be done when a request went well, or nil.
-func (y *memory) learner(m *wire.Message) func(answer *wire.Message) {
+func (y *memory) learner(service *Service, m *wire.Message) func(answer *wire.Message) {
 	switch string(m.Method) {
 	case "initialize":
 		return func(answer *wire.Message) { y.started(m, answer) }
 	case "logging/setLevel":
 		return func(*wire.Message) { y.set(func() { y.level = m }) }
 	case "resources/subscribe":
-		return func(*wire.Message) { y.subscribed(m) }
+		return func(*wire.Message) { y.subscribed(service, m) }
 	case "resources/unsubscribe":
 		return func(*wire.Message) { y.set(func() { delete(y.subscriptions, uriOf(m)) }) }
 	default:
@@ -54,15 +59,23 @@ func (y *memory) started(m, answer *wire.Message) {
 	y.set(func() { y.initialize, y.version, y.pinned, y.changes = m, version, true, changes })
 }
 
-func (y *memory) subscribed(m *wire.Message) {
+func (y *memory) subscribed(service *Service, m *wire.Message) {
 	y.mu.Lock()
 	defer y.mu.Unlock()
 	if y.subscriptions == nil {
-		y.subscriptions = make(map[string]*wire.Message)
+		y.subscriptions = make(map[string]subscription)
 	}
 	if len(y.subscriptions) < maxSubscriptions {
-		y.subscriptions[uriOf(m)] = m
+		y.subscriptions[uriOf(m)] = subscription{service, m}
 	}
+}
+
+// subscribedAt returns the service at which the client has subscribed to a
+// resource, or nil.
+func (y *memory) subscribedAt(m *wire.Message) *Service {
+	y.mu.Lock()
+	defer y.mu.Unlock()
+	return y.subscriptions[uriOf(m)].service
 }
 
 func (y *memory) revision() string {
@@ -117,7 +130,12 @@ func (s *session) restore(a *attachment, b *backend) (*link, error) {
 func (s *session) retell(ctx context.Context, l *link) error {
 	s.memory.mu.Lock()
 	initialize, initialized, version, pinned := s.memory.initialize, s.memory.initialized, s.memory.version, s.memory.pinned
-	rest := slices.Collect(maps.Values(s.memory.subscriptions))
+	var rest []*wire.Message
+	for _, kept := range s.memory.subscriptions {
+		if kept.service == l.backend.service {
+			rest = append(rest, kept.request)
+		}
+	}
 	if s.memory.level != nil {
 		rest = append(rest, s.memory.level)
 	}
@@ -169,10 +187,27 @@ func (l *link) ask(ctx context.Context, m *wire.Message) (*wire.Message, error) 
 		case answer == nil:
 			return nil, l.backend.service.errLost()
 		case answer.Error.Found():
-			return nil, fmt.Errorf("it answers %s with the error %s", m.Method, answer.Bytes(answer.Error))
+			return nil, newPluginError(m, answer)
 		}
 		return answer, nil
 	case <-ctx.Done():
 		return nil, context.Cause(ctx)
 	}
+}
+
+// pluginError is a plugin's answer to a request of the relay's own.
+type pluginError struct {
+	method string
+	code   int
+	object []byte
+}
+
+func newPluginError(m, answer *wire.Message) error {
+	at, _ := answer.Find(answer.Error, "code")
+	code, _ := strconv.Atoi(string(answer.Bytes(at))) // 0 is no code
+	return &pluginError{string(m.Method), code, answer.Bytes(answer.Error)}
+}
+
+func (e *pluginError) Error() string {
+	return fmt.Sprintf("it answers %s with the error %s", e.method, e.object)
 }

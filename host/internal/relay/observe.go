@@ -20,11 +20,18 @@ func (r *Relay) observe(c *call, rt route) {
 		return
 	}
 	began := time.Now()
-	c.ended = func(outcome string) { r.options.Called(rt.to.name, rt.tool, outcome, time.Since(began)) }
+	c.ended = func(outcome string) {
+		if rt.to.tool(rt.tool) != nil {
+			r.options.Called(rt.to.name, rt.tool, outcome, time.Since(began))
+		}
+	}
 }
 
 // end tells of the call's end, if that is wanted.
 func (c *call) end(outcome string) {
+	if outcome == OutcomeError && c.cancelled.Load() {
+		outcome = OutcomeCancelled
+	}
 	if c.ended != nil {
 		c.ended(outcome)
 	}

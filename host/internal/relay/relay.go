@@ -74,9 +74,8 @@ type Options struct {
 	// Quiet is after how long without an answer the response becomes a stream
 	// of events, 1 second.
 	Quiet time.Duration
-	// Called, unless it is nil, is told of each call of a tool that has ended.
-	// It does not block. The name of the tool is the service's own; it is the
-	// client's, and may be made up, at the endpoint of one service.
+	// Called, unless it is nil, is told of each call that has ended of a tool
+	// that its service has. It does not block.
 	Called func(service, tool, outcome string, took time.Duration)
 	// Ended, unless it is nil, is told of each session that has ended. It does
 	// not block.
@@ -95,6 +94,7 @@ type Relay struct {
 	mu       sync.Mutex
 	closed   bool
 	sessions map[string]*session
+	attached map[*session]struct{} // those of clients with a stream
 	// listeners are those without a session who listen.
 	listeners map[*listening]struct{}
 	lanes     lanes
@@ -124,6 +124,7 @@ func newRelay(options Options) *Relay {
 	r := &Relay{
 		options:   options,
 		sessions:  make(map[string]*session),
+		attached:  make(map[*session]struct{}),
 		listeners: make(map[*listening]struct{}),
 	}
 	r.life, r.end = context.WithCancel(context.Background())
@@ -158,15 +159,38 @@ func (r *Relay) run(job func()) bool {
 func (r *Relay) all() []*session {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	all := make([]*session, 0, len(r.sessions))
+	all := make([]*session, 0, len(r.sessions)+len(r.attached))
 	for _, s := range r.sessions {
+		all = append(all, s)
+	}
+	for s := range r.attached {
 		all = append(all, s)
 	}
 	return all
 }
 
+// audience is who is told of changed lists.
+func (r *Relay) audience() (all []listener) {
+	for _, s := range r.all() {
+		all = append(all, s)
+	}
+	for _, g := range r.listeningNow() {
+		all = append(all, g)
+	}
+	return all
+}
+
+// listener is who is told of changed lists.
+type listener interface {
+	granted() Grants
+	changed(lists ...string)
+}
+
+// listed is told what a service has. Its plugin tells clients itself.
+func (r *Relay) listed(*Service, features) {}
+
 // offered tells clients that they see other tools now.
-func (r *Relay) offered() {
+func (r *Relay) offered(*Service, features) {
 	for _, s := range r.all() {
 		s.changed("tools")
 	}

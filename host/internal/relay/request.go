@@ -1,7 +1,6 @@
 package relay
 
 import (
-	"cmp"
 	"errors"
 	"fmt"
 	"io"
@@ -56,7 +55,7 @@ func (r *Relay) readMessage(w http.ResponseWriter, req *http.Request) (m wire.Me
 	m, err = wire.Scan(body)
 	var wrong *wire.Error
 	if errors.As(err, &wrong) {
-		writeError(w, http.StatusBadRequest, nil, wrong.Code, wrong.Error())
+		writeError(w, http.StatusBadRequest, nil, wrong)
 		return m, false
 	}
 	return traced(m, req.Header), true
@@ -114,23 +113,4 @@ func passedOn(header http.Header) map[string]string {
 		}
 	}
 	return passed
-}
-
-// writeError answers with an error of JSON-RPC.
-func writeError(w http.ResponseWriter, status int, id []byte, code int, reason string) {
-	w.Header().Set("Content-Type", "application/json")
-	w.WriteHeader(status)
-	_, _ = w.Write(errorMessage(id, code, reason))
-}
-
-// writeRefusal answers a request that stands alone, and that no service takes.
-func writeRefusal(w http.ResponseWriter, id []byte, err error) {
-	code := codeOf(err)
-	writeError(w, cmp.Or(statusFor(code), http.StatusOK), id, code, err.Error())
-}
-
-// writeUnavailable says that a call cannot be made. The status is 200, since
-// clients drop what comes with those of a bad gateway.
-func writeUnavailable(w http.ResponseWriter, id []byte, why error) {
-	writeError(w, http.StatusOK, id, codeUnavailable, why.Error())
 }

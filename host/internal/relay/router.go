@@ -7,20 +7,25 @@ import (
 	"github.com/plughost/plughost/shared/wire"
 )
 
-// router knows what the requests of an endpoint's clients are about.
+// router knows what the requests of an endpoint's clients are about. What it
+// refuses them is a *refusal or a *wire.Error.
 type router interface {
 	// open answers the initialize of a session, or has it answered.
 	open(ctx context.Context, s *session, c *call, m *wire.Message, header map[string]string) error
-	// route says what becomes of a request. s is nil if it has no session. An
-	// error is the answer to it; its code is that of a *refusal or a *wire.Error.
+	// route says what becomes of a request. s is nil if it has no session.
 	route(s *session, g Grants, m *wire.Message) (route, error)
 	// listen says who takes a request to listen: it sets the parts of it.
 	listen(g *listening, m *wire.Message) error
 	// params are the headers that repeat arguments of a tool.
 	params(tool string) []mcphttp.ParamHeader
+	// passes reports whether clients get a notification of a plugin.
+	passes(method string) bool
+	// granted returns the lists that are different with other grants, and of
+	// which a client is to be told.
+	granted(before, now Grants) []string
 }
 
-// Grants say what of the services may be reached.
+// Grants say what of the services may be reached. They can be compared.
 type Grants interface {
 	// Restricted reports whether there is anything that may not be.
 	Restricted() bool
@@ -30,7 +35,8 @@ type Grants interface {
 	Tool(service, tool string) bool
 }
 
-// route is what becomes of a request: a service takes it.
+// route is what becomes of a request: a service takes it, or it was answered
+// here.
 type route struct {
 	to *Service
 	// message is the request as the service is to get it.
@@ -39,15 +45,11 @@ type route struct {
 	tool string
 	// edit, if there is one, makes the answer what the client may see.
 	edit func(answer *wire.Message) *wire.Message
+	// result is the answer, if no service takes the request.
+	result []byte
+	// every says that all services of the session get the request first.
+	every bool
 }
-
-// refusal is an error with a code of JSON-RPC.
-type refusal struct {
-	code   int
-	reason string
-}
-
-func (r *refusal) Error() string { return r.reason }
 
 // single is the router of the endpoint of one service, under its own names.
 type single struct{ service *Service }
@@ -86,3 +88,7 @@ func (o single) listen(g *listening, m *wire.Message) error {
 }
 
 func (o single) params(tool string) []mcphttp.ParamHeader { return o.service.params(tool) }
+
+func (single) passes(string) bool { return true }
+
+func (single) granted(_, _ Grants) []string { return nil }

@@ -2,7 +2,7 @@ package relay
 
 import (
 	"context"
-	"fmt"
+	"errors"
 	"slices"
 	"sync"
 	"time"
@@ -11,7 +11,6 @@ import (
 	"google.golang.org/grpc"
 
 	"github.com/plughost/plughost/host/internal/config"
-	"github.com/plughost/plughost/shared/mcphttp"
 	plughostv1 "github.com/plughost/plughost/shared/proto/plughost/v1"
 )
 
@@ -19,6 +18,9 @@ import (
 // a process that it left behind holds the connection open. What the plugin itself
 // sent has arrived by then.
 const answerGrace = 250 * time.Millisecond
+
+// retryDelay is between two tries to read what a plugin that runs has.
+const retryDelay = 5 * time.Second
 
 // Plugin is a running instance of a service.
 type Plugin interface {
@@ -37,12 +39,14 @@ type Service struct {
 	end     context.CancelFunc
 	running sync.WaitGroup
 
+	showing sync.Mutex // held from a change of what is shown until it is
+
 	mu       sync.Mutex
 	closed   bool
 	backend  *backend // the instance that can be called, or nil
 	why      string   // why there is none
 	tools    config.Tools
-	headers  map[string][]mcphttp.ParamHeader // by tool
+	features features
 	watchers []watcher
 }
 
@@ -50,8 +54,10 @@ type Service struct {
 type watcher interface {
 	// connected is told of an instance that can be called.
 	connected(*backend)
-	// offered is told that other tools are offered.
-	offered()
+	// offered is told that other tools are offered, and what a service has.
+	offered(*Service, features)
+	// listed is told what a service has.
+	listed(*Service, features)
 }
 
 // NewService makes a service that is not started yet, which offers some of its
@@ -65,26 +71,137 @@ func NewService(name string, tools config.Tools, log hclog.Logger) *Service {
 // Name is the service's.
 func (s *Service) Name() string { return s.name }
 
-// watch has somebody be told of the service.
+// watch has somebody be told of the service, also of what it has now.
 func (s *Service) watch(w watcher) {
+	s.showing.Lock()
+	defer s.showing.Unlock()
+	s.mu.Lock()
+	s.watchers = append(slices.Clip(s.watchers), w)
+	shown := s.shown()
+	s.mu.Unlock()
+	w.listed(s, shown)
+}
+
+// unwatch takes back a watch.
+func (s *Service) unwatch(w watcher) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.watchers = append(slices.Clip(s.watchers), w)
+	s.watchers = slices.DeleteFunc(slices.Clone(s.watchers), func(other watcher) bool { return other == w })
+}
+
+// shown is what the service has, without the tools that it does not offer. The
+// lock is held.
+func (s *Service) shown() features {
+	shown := s.features
+	if !offersAll(s.tools) {
+		shown.lists[kindTools] = slices.DeleteFunc(slices.Clone(shown.lists[kindTools]), func(e *entry) bool { return !s.tools.Offers(e.own) })
+	}
+	return shown
+}
+
+func offersAll(tools config.Tools) bool {
+	return len(tools.Deny) == 0 && slices.Equal(tools.Allow, []string{"*"})
+}
+
+// show changes what is shown, and tells those who watch.
+func (s *Service) show(change func() (told func(watcher, features))) {
+	s.showing.Lock()
+	defer s.showing.Unlock()
+	s.mu.Lock()
+	told := change()
+	shown, watchers := s.shown(), s.watchers
+	s.mu.Unlock()
+	if told == nil {
+		return
+	}
+	for _, w := range watchers {
+		told(w, shown)
+	}
+}
+
+// has takes what an instance has. It counts only if that is the one that can be
+// called.
+func (s *Service) has(b *backend, f features) {
+	f.tools = make(map[string]*entry, len(f.lists[kindTools]))
+	for _, e := range f.lists[kindTools] {
+		f.tools[e.own] = e
+	}
+	s.show(func() func(watcher, features) {
+		if s.backend != b {
+			return nil
+		}
+		s.features = f
+		return s.listed
+	})
+}
+
+// Clear has the service have nothing: it was stopped, and does not come back by
+// itself.
+func (s *Service) Clear() {
+	s.show(func() func(watcher, features) {
+		s.features = features{}
+		return s.listed
+	})
+}
+
+func (s *Service) listed(w watcher, f features)  { w.listed(s, f) }
+func (s *Service) offered(w watcher, f features) { w.offered(s, f) }
+
+// latest is what the service has.
+func (s *Service) latest() features {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.features
+}
+
+// tool is one of the service's tools, or nil.
+func (s *Service) tool(name string) *entry {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.features.tools[name]
+}
+
+// Introduce tells the service of a plugin before it is said to be ready, and
+// returns when clients see what it has: who waits for the service can call it
+// then. An error says why the plugin cannot be used; it is to be ended.
+func (s *Service) Introduce(ctx context.Context, plugin Plugin) error {
+	b := s.connect(plugin)
+	var err error
+	select {
+	case <-b.met:
+		err = b.failure
+	case <-plugin.Exited():
+		err = errors.New("it ended before what it has was read")
+	case <-ctx.Done():
+		err = errors.New("what it has was not read in time")
+	}
+	if err != nil {
+		s.Disconnect(err.Error())
+	}
+	return err
 }
 
 // Connect has calls go to a plugin that is ready.
-func (s *Service) Connect(plugin Plugin) {
+func (s *Service) Connect(plugin Plugin) { s.connect(plugin) }
+
+func (s *Service) connect(plugin Plugin) *backend {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if s.closed || s.backend != nil && s.backend.plugin == plugin {
-		return
+	if s.backend != nil && s.backend.plugin == plugin {
+		return s.backend
 	}
 	b := newBackend(s, plugin)
+	if s.closed {
+		b.introduced(s.unavailable(s.why))
+		return b
+	}
 	s.backend, s.why = b, ""
 	s.running.Go(b.watch)
+	s.running.Go(b.follow)
 	for _, w := range s.watchers {
 		s.running.Go(func() { w.connected(b) })
 	}
+	return b
 }
 
 // Disconnect lets no call begin any more. Those in flight go on until the
@@ -97,17 +214,14 @@ func (s *Service) Disconnect(why string) {
 
 // Offer changes what of the service's tools clients see and can call.
 func (s *Service) Offer(tools config.Tools) {
-	s.mu.Lock()
-	same := slices.Equal(s.tools.Allow, tools.Allow) && slices.Equal(s.tools.Deny, tools.Deny)
-	s.tools = tools
-	watchers := s.watchers
-	s.mu.Unlock()
-	if same {
-		return
-	}
-	for _, w := range watchers {
-		w.offered()
-	}
+	s.show(func() func(watcher, features) {
+		same := slices.Equal(s.tools.Allow, tools.Allow) && slices.Equal(s.tools.Deny, tools.Deny)
+		s.tools = tools
+		if same {
+			return nil
+		}
+		return s.offered
+	})
 }
 
 // Close ends all links to the plugin, with their calls. Nothing of the service
@@ -144,12 +258,12 @@ func (s *Service) current() (*backend, error) {
 }
 
 func (s *Service) unavailable(why string) error {
-	return fmt.Errorf("service %s cannot be called: %s", s.name, why)
+	return refusef(codeUnavailable, "service %s cannot be called: %s", s.name, why)
 }
 
 // errLost is of a call whose plugin ended, or its stream.
 func (s *Service) errLost() error {
-	return fmt.Errorf("service %s ended during the call, which is not repeated: it may have been carried out", s.name)
+	return refusef(codeUnavailable, "service %s ended during the call, which is not repeated: it may have been carried out", s.name)
 }
 
 // visible returns what decides which tools are seen with some grants, or nil if
@@ -158,7 +272,7 @@ func (s *Service) visible(g Grants) func(tool string) bool {
 	s.mu.Lock()
 	tools := s.tools
 	s.mu.Unlock()
-	if !g.Restricted() && len(tools.Deny) == 0 && slices.Equal(tools.Allow, []string{"*"}) {
+	if !g.Restricted() && offersAll(tools) {
 		return nil
 	}
 	return func(tool string) bool { return tools.Offers(tool) && g.Tool(s.name, tool) }
@@ -171,12 +285,24 @@ type backend struct {
 	client  plughostv1.MCPClient
 	ctx     context.Context // ended when the instance is gone
 	cancel  context.CancelFunc
+
+	meeting sync.Once
+	met     chan struct{} // closed when what it has was read first, or could not be
+	failure error         // why not
 }
 
 func newBackend(s *Service, plugin Plugin) *backend {
-	b := &backend{service: s, plugin: plugin, client: plughostv1.NewMCPClient(plugin.Conn())}
+	b := &backend{service: s, plugin: plugin, client: plughostv1.NewMCPClient(plugin.Conn()), met: make(chan struct{})}
 	b.ctx, b.cancel = context.WithCancel(s.life)
 	return b
+}
+
+// introduced notes that what the instance has was read, or why it was not.
+func (b *backend) introduced(err error) {
+	b.meeting.Do(func() {
+		b.failure = err
+		close(b.met)
+	})
 }
 
 // watch ends all that was opened to the instance when it is gone.

@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"context"
 	"crypto/rand"
-	"errors"
 	"fmt"
 	"net/http"
 	"slices"
@@ -31,12 +30,13 @@ const (
 type session struct {
 	relay  *Relay
 	id     string
-	caller string          // who opened it, and alone may use it
+	caller string          // the name of who opened it, and alone may use it
 	ctx    context.Context // ended with the session
 	cancel context.CancelFunc
 	memory memory
 
 	mu      sync.Mutex
+	grants  Grants           // what the caller may reach now
 	links   []*attachment    // to the services that it uses
 	calls   map[string]*call // in flight, by the client's id as it wrote it
 	parked  map[string]*call // whose stream was lost, by the stream's id
@@ -59,11 +59,12 @@ type question struct {
 	out   *outbox
 }
 
-func newSession(r *Relay, caller string) *session {
+func newSession(r *Relay, caller string, g Grants) *session {
 	s := &session{
 		relay:  r,
 		id:     rand.Text(),
 		caller: caller,
+		grants: g,
 		calls:  make(map[string]*call),
 	}
 	s.ctx, s.cancel = context.WithCancel(context.Background()) // Close ends it
@@ -87,6 +88,7 @@ func (r *Relay) add(s *session) bool {
 func (r *Relay) remove(s *session) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
+	delete(r.attached, s)
 	if r.sessions[s.id] == nil {
 		return
 	}
@@ -168,13 +170,32 @@ func (s *session) endIdle() {
 	}
 }
 
+// granted is what the caller may reach now.
+func (s *session) granted() Grants {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.grants
+}
+
+// grant changes what the caller may reach, and tells the client what is
+// different.
+func (s *session) grant(g Grants) {
+	s.mu.Lock()
+	before := s.grants
+	s.grants = g
+	s.mu.Unlock()
+	if before != g {
+		s.changed(s.relay.router.granted(before, g)...)
+	}
+}
+
 // errSameID is of a request whose id is another one's that is in flight.
-var errSameID = errors.New("a request with this id is in flight")
+var errSameID = &refusal{code: wire.CodeInvalidRequest, reason: "a request with this id is in flight"}
 
 // begin puts a call of the client's request m into the tables.
 func (s *session) begin(l *link, c *call, m *wire.Message) error {
 	key := string(c.id)
-	learn := s.memory.learner(m)
+	learn := s.memory.learner(l.backend.service, m)
 	c.settle = func(answer *wire.Message) {
 		if learn != nil && answer != nil && answer.Result.Found() {
 			learn(answer)
@@ -204,6 +225,9 @@ func (s *session) inFlight(id []byte) *call {
 
 // received takes what a plugin sends by itself.
 func (s *session) received(l *link, frame *plughostv1.Frame, m *wire.Message) {
+	if m.Kind == wire.Notification && !s.relay.router.passes(string(m.Method)) {
+		return
+	}
 	out := s.destination(l, frame, m)
 	if m.Kind == wire.Request {
 		s.ask(l, m, out)

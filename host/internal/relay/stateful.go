@@ -3,7 +3,6 @@ package relay
 import (
 	"context"
 	"errors"
-	"fmt"
 	"net/http"
 	"sync"
 	"time"
@@ -34,10 +33,10 @@ func (r *Relay) servePost(w http.ResponseWriter, req *http.Request) {
 	case wire.Request:
 		s.serveCall(w, req, &m)
 	case wire.Notification:
-		s.takeNotification(req, &m)
+		s.takeNotification(req.Context(), &m)
 		w.WriteHeader(http.StatusAccepted)
 	default:
-		s.takeAnswer(req, &m)
+		s.takeAnswer(req.Context(), &m)
 		w.WriteHeader(http.StatusAccepted)
 	}
 }
@@ -50,11 +49,13 @@ func (r *Relay) named(w http.ResponseWriter, req *http.Request) *session {
 		http.Error(w, headerSession+" is missing: begin with initialize", http.StatusBadRequest)
 		return nil
 	}
-	s := r.session(id, caller.FromContext(req.Context()).Name)
+	who := caller.FromContext(req.Context())
+	s := r.session(id, who.Name)
 	if s == nil || !s.enter() {
 		http.Error(w, "there is no such session: begin another one with initialize", http.StatusNotFound)
 		return nil
 	}
+	s.grant(who)
 	return s
 }
 
@@ -63,14 +64,14 @@ func (r *Relay) serveFirst(w http.ResponseWriter, req *http.Request, m *wire.Mes
 	id := m.Bytes(m.ID)
 	if m.Kind != wire.Request || string(m.Method) != "initialize" {
 		if version, _ := m.Param("_meta", metaVersion); version.Found() {
-			writeError(w, http.StatusBadRequest, id, codeHeaderMismatch,
-				fmt.Sprintf("%s is missing, for a request that names its revision", headerVersion))
+			writeError(w, http.StatusBadRequest, id, mismatchf("%s is missing, for a request that names its revision", headerVersion))
 			return
 		}
-		writeError(w, http.StatusBadRequest, id, wire.CodeInvalidRequest, headerSession+" is missing: begin with initialize")
+		writeError(w, http.StatusBadRequest, id, refusef(wire.CodeInvalidRequest, "%s is missing: begin with initialize", headerSession))
 		return
 	}
-	s := newSession(r, caller.FromContext(req.Context()).Name)
+	who := caller.FromContext(req.Context())
+	s := newSession(r, who.Name, who)
 	if !r.add(s) {
 		s.cancel()
 		w.Header().Set("Retry-After", "60")
@@ -91,7 +92,7 @@ func (s *session) start(w http.ResponseWriter, req *http.Request, m *wire.Messag
 	}()
 	c := newCall(m)
 	if err := s.relay.router.open(req.Context(), s, c, m, passedOn(req.Header)); err != nil {
-		writeUnavailable(w, c.id, err)
+		writeError(w, http.StatusOK, c.id, err)
 		return
 	}
 	y := reply{w: w, r: req, call: c, quiet: patience, until: s.ctx, before: func() {
@@ -105,38 +106,69 @@ func (s *session) start(w http.ResponseWriter, req *http.Request, m *wire.Messag
 // serveCall makes a call and answers with what comes of it. It goes on if the
 // client leaves, as clients of these revisions expect.
 func (s *session) serveCall(w http.ResponseWriter, req *http.Request, m *wire.Message) {
-	id := m.Bytes(m.ID)
-	rt, err := s.relay.router.route(s, caller.FromContext(req.Context()), m)
-	if err != nil {
-		writeError(w, http.StatusOK, id, codeOf(err), err.Error())
-		return
-	}
-	l, err := s.attached(req.Context(), rt.to)
+	c, err := s.make(req.Context(), m, passedOn(req.Header))
 	switch {
 	case errors.Is(err, errEnded):
 		http.Error(w, "the session has ended: begin another one with initialize", http.StatusNotFound)
 		return
-	case err != nil:
-		writeUnavailable(w, id, err)
-		return
-	}
-	c := newCall(m)
-	c.edit, c.token = rt.edit, tokenOf(m)
-	s.relay.observe(c, rt)
-	switch err := s.begin(l, c, rt.message); {
 	case errors.Is(err, errSameID):
-		writeError(w, http.StatusBadRequest, id, wire.CodeInvalidRequest, err.Error())
+		writeError(w, http.StatusBadRequest, m.Bytes(m.ID), err)
 		return
 	case err != nil:
-		writeUnavailable(w, id, err)
+		// The status is 200, since clients drop what comes with those of a bad
+		// gateway.
+		writeError(w, http.StatusOK, m.Bytes(m.ID), err)
 		return
 	}
-	s.tellWith(c)
-	l.sendCall(req.Context(), c, rt.message, passedOn(req.Header))
 	y := reply{w: w, r: req, call: c, quiet: s.relay.options.Quiet, until: s.ctx, prime: s.newStream()}
 	if !y.write() && y.primed {
 		s.park(y.prime, c)
 	}
+}
+
+// make makes a call of a client's request. With it the client gets what it should
+// have heard.
+func (s *session) make(ctx context.Context, m *wire.Message, header map[string]string) (*call, error) {
+	rt, err := s.relay.router.route(s, s.granted(), m)
+	if err != nil {
+		return nil, err
+	}
+	c := newCall(m)
+	if rt.to == nil {
+		if rt.every {
+			s.tellEvery(ctx, m)
+		}
+		s.tellWith(c)
+		c.answer(rt.result)
+		return c, nil
+	}
+	l, err := s.attached(ctx, rt.to)
+	if err != nil {
+		return nil, err
+	}
+	c.edit, c.token = rt.edit, tokenOf(m)
+	s.relay.observe(c, rt)
+	if err := s.begin(l, c, rt.message); err != nil {
+		return nil, err
+	}
+	s.tellWith(c)
+	l.sendCall(ctx, c, rt.message, header)
+	return c, nil
+}
+
+// tellEvery has all services of the session take a request, and those that come
+// later. It does not wait long for those that do not answer.
+func (s *session) tellEvery(ctx context.Context, m *wire.Message) {
+	if learn := s.memory.learner(nil, m); learn != nil {
+		learn(nil)
+	}
+	ctx, cancel := context.WithTimeout(ctx, s.relay.options.Quiet)
+	defer cancel()
+	var asking sync.WaitGroup
+	for _, l := range s.linked() {
+		asking.Go(func() { _, _ = l.ask(ctx, m) }) // one that cannot do it need not
+	}
+	asking.Wait()
 }
 
 // tellWith has a client that does not listen get with a call what it should
@@ -161,7 +193,7 @@ func tokenOf(m *wire.Message) []byte {
 
 // takeNotification passes a notification on, as far as there is somebody to
 // pass it to.
-func (s *session) takeNotification(req *http.Request, m *wire.Message) {
+func (s *session) takeNotification(ctx context.Context, m *wire.Message) {
 	message, links := m.Raw, s.linked()
 	switch string(m.Method) {
 	case "notifications/initialized":
@@ -178,9 +210,10 @@ func (s *session) takeNotification(req *http.Request, m *wire.Message) {
 		if err != nil || c == nil {
 			return
 		}
+		c.cancelled.Store(true)
 		message, links = m.Replace(nil, at, number(c.number)), []*link{c.link}
 	}
-	tell(req.Context(), links, message)
+	tell(ctx, links, message)
 }
 
 // tell sends a message on several links, of which none waits for another.
@@ -197,9 +230,9 @@ func tell(ctx context.Context, links []*link, message []byte) {
 }
 
 // takeAnswer passes the client's answer on to the instance that asked.
-func (s *session) takeAnswer(req *http.Request, m *wire.Message) {
+func (s *session) takeAnswer(ctx context.Context, m *wire.Message) {
 	if q, ok := s.takeQuestion(m.Bytes(m.ID)); ok {
-		_ = q.link.send(req.Context(), m.Replace(nil, m.ID, q.id), nil)
+		_ = q.link.send(ctx, m.Replace(nil, m.ID, q.id), nil)
 	}
 }
 

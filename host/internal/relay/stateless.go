@@ -2,7 +2,6 @@ package relay
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"net/http"
 	"slices"
@@ -78,11 +77,11 @@ func (r *Relay) serveStateless(w http.ResponseWriter, req *http.Request) {
 		return
 	}
 	if m.Kind == wire.Response {
-		writeError(w, http.StatusBadRequest, nil, wire.CodeInvalidRequest, "nothing was asked: there is no session")
+		writeError(w, http.StatusBadRequest, nil, refusef(wire.CodeInvalidRequest, "nothing was asked: there is no session"))
 		return
 	}
 	if err := r.checkHeaders(req.Header, &m); err != nil {
-		writeError(w, http.StatusBadRequest, m.Bytes(m.ID), codeOf(err), err.Error())
+		writeError(w, http.StatusBadRequest, m.Bytes(m.ID), err)
 		return
 	}
 	if m.Kind == wire.Notification { // without a session there is nobody to tell
@@ -96,19 +95,6 @@ func (r *Relay) serveStateless(w http.ResponseWriter, req *http.Request) {
 	r.serveAlone(w, req, &m)
 }
 
-func codeOf(err error) int {
-	var refused *refusal
-	var wrong *wire.Error
-	switch {
-	case errors.As(err, &refused):
-		return refused.code
-	case errors.As(err, &wrong):
-		return wrong.Code
-	default:
-		return wire.CodeInternal
-	}
-}
-
 // serveAlone makes a call that stands alone and answers with what comes of it.
 func (r *Relay) serveAlone(w http.ResponseWriter, req *http.Request, m *wire.Message) {
 	c := newCall(m)
@@ -118,6 +104,12 @@ func (r *Relay) serveAlone(w http.ResponseWriter, req *http.Request, m *wire.Mes
 		writeRefusal(w, c.id, err)
 		return
 	}
+	if rt.to == nil {
+		c.answer(rt.result)
+		y := reply{w: w, r: req, call: c, quiet: patience, until: r.life}
+		y.write()
+		return
+	}
 	n, err := r.lane(who.Name, rt.to)
 	if err == nil {
 		c.edit, c.token = rt.edit, tokenOf(m)
@@ -125,7 +117,7 @@ func (r *Relay) serveAlone(w http.ResponseWriter, req *http.Request, m *wire.Mes
 		err = n.begin(c)
 	}
 	if err != nil {
-		writeUnavailable(w, c.id, err)
+		writeRefusal(w, c.id, err)
 		return
 	}
 	n.sendCall(req.Context(), c, rt.message, passedOn(req.Header))

@@ -2,7 +2,6 @@ package relay
 
 import (
 	"bytes"
-	"fmt"
 
 	"github.com/plughost/plughost/shared/wire"
 )
@@ -30,7 +29,7 @@ func allowed(visible func(string) bool, m *wire.Message) (tool string, err error
 }
 
 func unknownTool(name string) error {
-	return &refusal{wire.CodeInvalidParams, fmt.Sprintf("unknown tool %q", name)}
+	return refusef(wire.CodeInvalidParams, "unknown tool %q", name)
 }
 
 // editor returns what takes hidden tools out of an answer, or nil.

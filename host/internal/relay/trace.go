@@ -32,15 +32,21 @@ func traced(m wire.Message, header http.Header) wire.Message {
 			members[key] = value
 		}
 	}
-	encoded, err := json.Marshal(members)
-	if err != nil {
-		return m
-	}
-	with, err := wire.Scan(withMeta(&m, encoded))
+	with, err := WithMeta(&m, members)
 	if err != nil {
 		return m // its parameters are no object, or its _meta is none
 	}
 	return with
+}
+
+// WithMeta is a message with some more members in its _meta. The error says that
+// its parameters are no object, or its _meta is none.
+func WithMeta[T any](m *wire.Message, members map[string]T) (wire.Message, error) {
+	encoded, err := json.Marshal(members)
+	if err != nil {
+		return wire.Message{}, err
+	}
+	return wire.Scan(withMeta(m, encoded))
 }
 
 // withMeta is a message with the members of an object in its _meta.

@@ -1,4 +1,4 @@
-package gateway
+package relay
 
 import (
 	"crypto/sha256"

@@ -1,0 +1,278 @@
+package relay
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"sync"
+	"time"
+
+	plughostv1 "github.com/plughost/plughost/shared/proto/plughost/v1"
+	"github.com/plughost/plughost/shared/wire"
+)
+
+const (
+	// catalogueRevision is spoken on the link on which lists are read: the last
+	// that has sessions, so that a plugin tells of changed lists by itself.
+	catalogueRevision = "2025-11-25"
+	// listTimeout bounds one reading of a plugin's lists.
+	listTimeout = 30 * time.Second
+	// maxListed bounds each of them: a plugin whose pages never end must not
+	// fill the host's memory.
+	maxListed = 10_000
+)
+
+// kind is what a list is of.
+type kind int
+
+const (
+	kindTools kind = iota
+	kindPrompts
+	kindResources
+	kindTemplates
+	kindCount
+)
+
+// listing is how a kind is listed.
+type listing struct {
+	method     string
+	member     string // of the result, that is the list
+	capability string // of who has such a list, and by which its changes are told
+	key        string // the member by which one is named
+}
+
+// changed is the notification that such a list has changed.
+func (l listing) changed() string { return "notifications/" + l.capability + "/list_changed" }
+
+var listings = [kindCount]listing{
+	kindTools:     {"tools/list", "tools", "tools", "name"},
+	kindPrompts:   {"prompts/list", "prompts", "prompts", "name"},
+	kindResources: {"resources/list", "resources", "resources", "uri"},
+	kindTemplates: {"resources/templates/list", "resourceTemplates", "resources", "uriTemplate"},
+}
+
+// features are what a service has, as its plugin lists it. They do not change.
+type features struct {
+	lists        [kindCount][]*entry
+	tools        map[string]*entry // by the service's own names
+	instructions string
+	subscribes   bool // clients can subscribe to resources
+}
+
+// catalogue is the reading of what an instance of a plugin has, on a link of its
+// own. It is read again, list by list, when the plugin says so.
+type catalogue struct {
+	backend *backend
+
+	mu    sync.Mutex
+	stale [kindCount]bool
+	wake  chan struct{} // holds one when something is stale
+}
+
+// follow keeps the catalogue of an instance for as long as it lives.
+func (b *backend) follow() {
+	for {
+		err := b.catalogue()
+		if b.ctx.Err() != nil {
+			err = b.service.unavailable("it has ended")
+		}
+		b.introduced(err)
+		if b.ctx.Err() != nil {
+			return
+		}
+		b.service.log.Error("what the plugin has is read again later", "reason", err)
+		select {
+		case <-time.After(retryDelay):
+		case <-b.ctx.Done():
+		}
+	}
+}
+
+// catalogue reads what the instance has until the link ends, and says why it did.
+func (b *backend) catalogue() error {
+	c := &catalogue{backend: b, wake: make(chan struct{}, 1)}
+	l, err := b.open(c)
+	if err != nil {
+		return err
+	}
+	defer l.cancel()
+	has, err := c.greet(l)
+	if err != nil {
+		return fmt.Errorf("its session could not be opened: %w", err)
+	}
+	for {
+		c.refresh(l, has)
+		b.introduced(nil)
+		select {
+		case <-c.wake:
+		case <-l.ctx.Done():
+			return errors.New("its session ended")
+		}
+	}
+}
+
+// greet opens the session, and returns what the plugin says of itself. All lists
+// that it has are to be read.
+func (c *catalogue) greet(l *link) (has *features, err error) {
+	ctx, cancel := context.WithTimeoutCause(l.ctx, restoreTimeout, errors.New("it does not answer"))
+	defer cancel()
+	answer, err := askFor(ctx, l, "initialize",
+		fmt.Sprintf(`{"protocolVersion":%q,"capabilities":{},"clientInfo":{"name":"plughost","version":"1"}}`, catalogueRevision))
+	if err != nil {
+		return nil, err
+	}
+	if err := l.send(ctx, []byte(`{"jsonrpc":"2.0","method":"notifications/initialized"}`), nil); err != nil {
+		return nil, err
+	}
+	picked, err := answer.Pick(answer.Result, "capabilities", "instructions")
+	if err != nil {
+		return nil, err
+	}
+	instructions, _ := wire.Text(answer.Bytes(picked[1]))
+	has = &features{instructions: string(instructions)}
+	capabilities, err := answer.Pick(picked[0], "tools", "prompts", "resources")
+	if err != nil {
+		return nil, err
+	}
+	stale := [kindCount]bool{kindTools: capabilities[0].Found(), kindPrompts: capabilities[1].Found(), kindResources: capabilities[2].Found(), kindTemplates: capabilities[2].Found()}
+	for k, list := range c.backend.service.latest().lists {
+		if stale[k] {
+			has.lists[k] = list // until it was read
+		}
+	}
+	c.mu.Lock()
+	c.stale = stale
+	c.mu.Unlock()
+	subscribe, err := answer.Find(capabilities[2], "subscribe")
+	has.subscribes = err == nil && string(answer.Bytes(subscribe)) == "true"
+	return has, nil
+}
+
+// take returns the lists that are to be read.
+func (c *catalogue) take() (stale [kindCount]bool) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	stale, c.stale = c.stale, [kindCount]bool{}
+	return stale
+}
+
+// refresh reads what is stale, all at once, into has. What cannot be read stays
+// as it was.
+func (c *catalogue) refresh(l *link, has *features) {
+	ctx, cancel := context.WithTimeoutCause(l.ctx, listTimeout, errors.New("it does not answer"))
+	defer cancel()
+	stale := c.take()
+	var read [kindCount][]*entry
+	var failed [kindCount]error
+	var reading sync.WaitGroup
+	for k := range stale {
+		if stale[k] {
+			reading.Go(func() { read[k], failed[k] = c.list(ctx, l, kind(k)) })
+		}
+	}
+	reading.Wait()
+	if l.ctx.Err() != nil {
+		return
+	}
+	for k, err := range failed {
+		switch {
+		case err != nil:
+			c.backend.service.log.Warn("cannot read what the plugin has", "list", listings[k].member, "error", err)
+			stale[k] = false
+		case stale[k]:
+			has.lists[k] = read[k]
+		}
+	}
+	c.backend.service.has(c.backend, *has)
+}
+
+// list reads all pages of a list. A server that has no such method has an empty
+// one: many have resources, and no templates.
+func (c *catalogue) list(ctx context.Context, l *link, k kind) (all []*entry, err error) {
+	params := "{}"
+	names, cursors := make(map[string]bool), make(map[string]bool)
+	for {
+		answer, err := askFor(ctx, l, listings[k].method, params)
+		var refused *pluginError
+		switch {
+		case errors.As(err, &refused) && refused.code == wire.CodeMethodNotFound:
+			return all, nil
+		case err != nil:
+			return nil, err
+		}
+		picked, err := answer.Pick(answer.Result, listings[k].member, "nextCursor")
+		if err != nil {
+			return nil, err
+		}
+		for object := range answer.Elements(picked[0]) {
+			if len(all) == maxListed {
+				return nil, fmt.Errorf("it lists more than %d %s", maxListed, listings[k].member)
+			}
+			e, err := newEntry(c.backend.service, k, answer, object)
+			if err != nil {
+				c.backend.service.log.Warn("cannot show what the plugin has", "list", listings[k].member, "reason", err)
+				continue
+			}
+			if !names[e.own] {
+				names[e.own] = true
+				all = append(all, e)
+			}
+		}
+		cursor := answer.Bytes(picked[1])
+		switch next, ok := wire.Text(cursor); {
+		case !ok || len(next) == 0:
+			return all, nil
+		case cursors[string(next)]:
+			return nil, fmt.Errorf("its pages of %s never end", listings[k].member)
+		default:
+			cursors[string(next)] = true
+			params = fmt.Sprintf(`{"cursor":%s}`, cursor)
+		}
+	}
+}
+
+// received takes what the plugin sends by itself.
+func (c *catalogue) received(l *link, _ *plughostv1.Frame, m *wire.Message) {
+	if m.Kind == wire.Request {
+		c.answer(l, m)
+		return
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	for k, listing := range listings {
+		if string(m.Method) != listing.changed() {
+			continue
+		}
+		c.stale[k] = true
+		select {
+		case c.wake <- struct{}{}:
+		default:
+		}
+	}
+}
+
+// answer answers what the plugin asks: a ping, since it can expect nothing else.
+func (c *catalogue) answer(l *link, m *wire.Message) {
+	if string(m.Method) != "ping" {
+		l.refuse(m, wire.CodeMethodNotFound, "the client that reads the lists has no such method")
+		return
+	}
+	pong := fmt.Appendf(nil, `{"jsonrpc":"2.0","id":%s,"result":{}}`, m.Bytes(m.ID))
+	c.backend.service.run(func() { _ = l.send(l.ctx, pong, nil) })
+}
+
+func (c *catalogue) lost(*link) {}
+
+// askFor has the plugin answer a request of the relay's own.
+func askFor(ctx context.Context, l *link, method, params string) (*wire.Message, error) {
+	encoded, err := json.Marshal(method)
+	if err != nil {
+		return nil, err
+	}
+	m, err := wire.Scan(fmt.Appendf(nil, `{"jsonrpc":"2.0","id":0,"method":%s,"params":%s}`, encoded, params))
+	if err != nil {
+		return nil, err
+	}
+	return l.ask(ctx, &m)
+}

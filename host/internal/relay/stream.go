@@ -1,0 +1,116 @@
+package relay
+
+import (
+	"context"
+	"slices"
+	"sync"
+
+	plughostv1 "github.com/plughost/plughost/shared/proto/plughost/v1"
+	"github.com/plughost/plughost/shared/tunnel"
+	"github.com/plughost/plughost/shared/wire"
+)
+
+// Client is a client that has a stream of frames of its own, in the place of
+// HTTP. Its session lasts as long as the stream.
+type Client struct {
+	session *session
+	stream  tunnel.Stream
+	// check has a request go on as it returns it, or refuses it.
+	check   func(*wire.Message) (*wire.Message, error)
+	sending sync.Mutex // gRPC allows one at a time
+}
+
+// Attach makes a client of a stream, who may reach what is granted.
+func (r *Relay) Attach(stream tunnel.Stream, g Grants, check func(*wire.Message) (*wire.Message, error)) *Client {
+	s := newSession(r, "", g)
+	s.listener = make(chan struct{}) // it always listens
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.closed {
+		s.cancel()
+	}
+	r.attached[s] = struct{}{}
+	return &Client{session: s, stream: stream, check: check}
+}
+
+// Grant changes what the client may reach, and tells it of what is different.
+func (c *Client) Grant(g Grants) { c.session.grant(g) }
+
+// Serve serves the client until ctx, its stream or the relay ends. The end of ctx
+// has to end the stream.
+func (c *Client) Serve(ctx context.Context) error {
+	defer c.session.end()
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	defer context.AfterFunc(c.session.ctx, cancel)()
+	var serving sync.WaitGroup
+	defer serving.Wait()
+	serving.Go(func() { c.pump(ctx, &c.session.outbox) })
+	defer cancel()
+	for {
+		frame, err := c.stream.Recv()
+		if err != nil {
+			return err
+		}
+		m, err := wire.Scan(frame.GetMessage())
+		if err != nil {
+			return err
+		}
+		switch m.Kind {
+		case wire.Request:
+			serving.Go(func() { c.serve(ctx, &m) })
+		case wire.Notification:
+			c.session.takeNotification(ctx, &m)
+		default:
+			c.session.takeAnswer(ctx, &m)
+		}
+	}
+}
+
+// serve answers a request.
+func (c *Client) serve(ctx context.Context, m *wire.Message) {
+	made, err := c.make(ctx, m)
+	if err != nil {
+		c.send(errorMessage(m.Bytes(m.ID), err))
+		return
+	}
+	c.pump(ctx, &made.out)
+}
+
+func (c *Client) make(ctx context.Context, m *wire.Message) (*call, error) {
+	m, err := c.check(m)
+	if err != nil {
+		return nil, err
+	}
+	if string(m.Method) == "initialize" && c.session.memory.revision() == "" {
+		first := newCall(m)
+		return first, c.session.relay.router.open(ctx, c.session, first, m, nil)
+	}
+	return c.session.make(ctx, m, nil)
+}
+
+// pump sends what is taken from an outbox, until its last message or ctx ends.
+func (c *Client) pump(ctx context.Context, out *outbox) {
+	for {
+		select {
+		case <-out.wake:
+		case <-ctx.Done():
+			return
+		}
+		t := out.take()
+		for _, i := range t.items {
+			c.send(slices.Concat(i.head, i.id, i.tail))
+		}
+		if t.last {
+			return
+		}
+	}
+}
+
+// send sends a message. If that cannot be done the stream has ended, as its
+// reader sees.
+func (c *Client) send(message []byte) {
+	c.sending.Lock()
+	defer c.sending.Unlock()
+	_ = c.stream.Send(&plughostv1.Frame{Message: message})
+}
