@@ -4,211 +4,206 @@ package bench
 
 import (
 	"fmt"
-	"io"
-	"net"
-	"net/http"
-	"os"
-	"os/exec"
 	"path/filepath"
-	"strconv"
-	"strings"
+	"slices"
 	"sync"
-	"syscall"
 	"testing"
 	"time"
 )
 
 const (
-	mcpInitialize  = `{"jsonrpc":"2.0","id":0,"method":"initialize","params":{"protocolVersion":"2025-11-25","capabilities":{},"clientInfo":{"name":"bench","version":"1"}}}`
-	mcpInitialized = `{"jsonrpc":"2.0","method":"notifications/initialized"}`
 	// callsATurn is how many calls are made in one turn.
 	callsATurn = 1000
+	callTurns  = 7
 )
 
-// mcpClient is a session whose requests cost nearly nothing: they are encoded
-// before, and answers are not decoded.
-type mcpClient struct {
-	b       testing.TB
-	url     string
-	session string
-	http    *http.Client
-}
-
-func newMCPClient(b testing.TB, url string, callers int) *mcpClient {
-	b.Helper()
-	c := &mcpClient{b: b, url: url, http: &http.Client{Transport: &http.Transport{MaxIdleConnsPerHost: callers}}}
-	b.Cleanup(c.http.CloseIdleConnections)
-	c.initialize()
-	return c
-}
-
-// initialize begins the session.
-func (c *mcpClient) initialize() {
-	c.session = c.post(mcpInitialize, "").Get("Mcp-Session-Id")
-	c.post(mcpInitialized, "")
-}
-
-// post sends a message, and fails if want is not in the answer.
-func (c *mcpClient) post(message, want string) http.Header {
-	request, err := http.NewRequest(http.MethodPost, c.url, strings.NewReader(message))
-	if err != nil {
-		c.b.Error(err)
-		return nil
-	}
-	request.Header.Set("Content-Type", "application/json")
-	request.Header.Set("Accept", "application/json, text/event-stream")
-	if c.session != "" {
-		request.Header.Set("Mcp-Session-Id", c.session)
-	}
-	response, err := c.http.Do(request)
-	if err != nil {
-		c.b.Error(err)
-		return nil
-	}
-	defer response.Body.Close()
-	body, err := io.ReadAll(response.Body)
-	if err != nil || response.StatusCode >= 300 || !strings.Contains(string(body), want) {
-		c.b.Errorf("%s: status %d, %s, error %v", c.url, response.StatusCode, body, err)
-	}
-	return response.Header
-}
-
-// calls has so many callers make the calls of a turn, and returns how long a
-// call took, by the clock of all of them together.
-func (c *mcpClient) calls(callers int, tool string) time.Duration {
-	var all sync.WaitGroup
-	start := time.Now()
-	for caller := range callers {
-		all.Go(func() {
-			for n := caller + 1; n <= callsATurn; n += callers {
-				c.post(`{"jsonrpc":"2.0","id":`+strconv.Itoa(n)+`,"method":"tools/call","params":{"name":"`+tool+`","arguments":{}}}`, "simple text")
-			}
-		})
-	}
-	all.Wait()
-	return time.Since(start) / callsATurn
-}
-
-// endpoint is where a tool can be called that does nothing. pid is the gateway's
-// whose processor time is of interest, or 0.
+// endpoint is where the tool can be called.
 type endpoint struct {
 	name, url, tool string
-	pid             int
+	gateway         []int          // the processes of the gateway that is before the server
+	allocated       func() float64 // what the gateway has allocated until now, in bytes; may be nil
 }
 
-// One call of a tool that does nothing: of the plugin on its own port, through
-// the endpoint of its service, through the one that joins all, of the same server
-// on standard input and output behind the bridge, and behind other gateways if they
-// are installed (npm ci in peers). "cpu-us" is what the gateway itself takes of a
-// processor for a call.
+// figures are what one turn cost, per call.
+type figures struct {
+	took      time.Duration // by the clock of all callers together
+	p50       time.Duration
+	cpu       time.Duration // of the gateway
+	allocated float64       // by the gateway, in bytes
+}
+
+func (f figures) perSecond() float64 { return float64(time.Second) / float64(f.took) }
+
+// measured are the medians of all turns, by the endpoint's name.
+type measured map[string]figures
+
+// One call of a tool that says what it is told: of the plugin on its own port,
+// through the endpoint of its service, through the one that joins all, of the
+// same server on standard input and output behind the bridge, and behind other
+// gateways if they are installed (npm ci in peers). All speak in turns, with 1
+// and with 16 callers in one session.
 func BenchmarkCall(b *testing.B) {
-	needBinaries(b)
-	program := filepath.Join(binaries, "conformanceplugin")
+	needBinaries(b, "plughost", "faultplugin", "mcp-bridge")
+	program := filepath.Join(binaries, "faultplugin")
 	port := freePort(b)
-	h := startHost(b, service("c", "conformanceplugin", fmt.Sprintf("  port = %d\n", port))+
+	h := startHost(b, service("c", "faultplugin", fmt.Sprintf("  port = %d\n", port))+
 		fmt.Sprintf("service \"mcp\" \"e\" {\n  exec = [%q]\n}\n", program))
-	base := h.waitEndpoint()
-	const tool = "test_simple_text"
+	bridge := h.waitState("e", "ready").pid
+	base, pid := h.waitEndpoint(), h.cmd.Process.Pid
+	allocated := func() float64 { return h.metric(base, "go_memstats_alloc_bytes_total") }
+	const tool = "echo"
 	endpoints := append([]endpoint{
-		{"direct", fmt.Sprintf("http://127.0.0.1:%d/mcp", port), tool, 0},
-		{"service", base + "/c", tool, h.cmd.Process.Pid},
-		{"joined", base, "c__" + tool, h.cmd.Process.Pid},
-		{"exec", base + "/e", tool, h.cmd.Process.Pid},
+		{"direct", fmt.Sprintf("http://127.0.0.1:%d/mcp", port), tool, nil, nil},
+		{"service", base + "/c", tool, []int{pid}, allocated},
+		{"joined", base, "c__" + tool, []int{pid}, allocated},
+		{"exec", base + "/e", tool, []int{pid, bridge}, allocated},
 	}, startPeers(b, program, tool)...)
-	for _, callers := range []int{1, 16} {
-		b.Run(fmt.Sprintf("callers=%d", callers), func(b *testing.B) { compareCalls(b, endpoints, callers) })
+	for _, client := range clients {
+		b.Run("client="+client.name, func(b *testing.B) {
+			by := make(map[int]measured)
+			for _, callers := range []int{1, 16} {
+				b.Run(fmt.Sprintf("callers=%d", callers), func(b *testing.B) {
+					subjects := make([]subject, len(endpoints))
+					for i, e := range endpoints {
+						subjects[i] = subject{e, client.open(b, e.url, e.tool, callers)}
+					}
+					by[callers] = compareCalls(b, subjects, callers)
+				})
+			}
+			callTargets(by[1], by[16]).print(b.Name())
+		})
 	}
 	h.stop()
 }
 
-// compareCalls has all endpoints called in turns by so many callers.
-func compareCalls(b *testing.B, endpoints []endpoint, callers int) {
-	used := make(map[string][]time.Duration)
-	var all []contestant
-	for _, e := range endpoints {
-		client := newMCPClient(b, e.url, callers)
-		all = append(all, contestant{e.name, func(b *testing.B) time.Duration {
-			if e.pid == 0 {
-				return client.calls(callers, e.tool)
+// subject is an endpoint with a session.
+type subject struct {
+	endpoint
+	call func(n int) error
+}
+
+// compareCalls has all subjects called in turns by so many callers.
+func compareCalls(b *testing.B, subjects []subject, callers int) measured {
+	b.Helper()
+	turns := make(map[string][]figures)
+	for b.Loop() {
+		alternate(callTurns, len(subjects), func(i int, counts bool) {
+			f := subjects[i].turn(b, callers)
+			if name := subjects[i].name; counts {
+				turns[name] = append(turns[name], f)
 			}
-			before := cpu(b, e.pid)
-			took := client.calls(callers, e.tool)
-			used[e.name] = append(used[e.name], (cpu(b, e.pid)-before)/callsATurn)
-			return took
-		}})
+		})
 	}
-	medians := inTurns(b, 7, all...)
-	for _, e := range endpoints[1:] {
-		ratio(b, e.name+"-x-direct", medians[e.name], medians["direct"])
-		b.ReportMetric(float64(median(used[e.name]).Microseconds()), e.name+"-cpu-us")
+	medians := make(measured)
+	for _, s := range subjects {
+		f := medianFigures(turns[s.name])
+		medians[s.name] = f
+		b.ReportMetric(f.perSecond(), s.name+"-calls/s")
+		b.ReportMetric(float64(f.p50.Microseconds())/1000, s.name+"-p50-ms")
+		if s.gateway != nil {
+			b.ReportMetric(float64(f.cpu.Nanoseconds())/1000, s.name+"-cpu-us")
+		}
+		if s.allocated != nil {
+			b.ReportMetric(f.allocated/1000, s.name+"-alloc-kB")
+		}
+	}
+	b.ReportMetric(0, "ns/op")
+	return medians
+}
+
+// turn makes the calls of one turn.
+func (s *subject) turn(b *testing.B, callers int) figures {
+	b.Helper()
+	var f figures
+	var scrape float64 // that of the figure itself
+	if s.allocated != nil {
+		scrape = s.allocated()
+		f.allocated = s.allocated()
+		scrape = f.allocated - scrape
+	}
+	for _, pid := range s.gateway {
+		f.cpu -= cpu(b, pid)
+	}
+	each := s.calls(b, callers, callsATurn, &f.took)
+	for _, pid := range s.gateway {
+		f.cpu += cpu(b, pid)
+	}
+	if s.allocated != nil {
+		f.allocated = (s.allocated() - f.allocated - scrape) / callsATurn
+	}
+	f.took /= callsATurn
+	f.cpu /= callsATurn
+	f.p50 = median(each)
+	return f
+}
+
+// calls has so many callers make n calls, and returns how long each took.
+func (s *subject) calls(b *testing.B, callers, n int, took *time.Duration) []time.Duration {
+	b.Helper()
+	each := make([]time.Duration, n)
+	var all sync.WaitGroup
+	start := time.Now()
+	for caller := range callers {
+		all.Go(func() {
+			for i := caller; i < n; i += callers {
+				begin := time.Now()
+				if err := s.call(i + 1); err != nil {
+					b.Error(err)
+					return
+				}
+				each[i] = time.Since(begin)
+			}
+		})
+	}
+	all.Wait()
+	*took = time.Since(start)
+	return each
+}
+
+// medianFigures is the median of each figure by itself.
+func medianFigures(all []figures) figures {
+	return figures{
+		took:      median(each(all, func(f figures) time.Duration { return f.took })),
+		p50:       median(each(all, func(f figures) time.Duration { return f.p50 })),
+		cpu:       median(each(all, func(f figures) time.Duration { return f.cpu })),
+		allocated: median(each(all, func(f figures) float64 { return f.allocated })),
 	}
 }
 
-// startPeers starts other gateways in front of a server on standard input and
-// output, those that are installed.
-func startPeers(b *testing.B, program, tool string) (peers []endpoint) {
-	b.Helper()
-	node, err := exec.LookPath("node")
-	if err != nil {
-		b.Logf("other gateways are left out: %v", err)
-		return nil
+func each[T any](all []figures, figure func(figures) T) []T {
+	var values []T
+	for _, f := range all {
+		values = append(values, figure(f))
 	}
-	for name, args := range map[string]func(port string) []string{
-		"supergateway": func(port string) []string {
-			return []string{"--stdio", program, "--outputTransport", "streamableHttp", "--stateful", "--port", port}
-		},
-		"mcp-proxy": func(port string) []string {
-			return []string{"--host", "127.0.0.1", "--port", port, "--server", "stream", "--", program}
-		},
-	} {
-		script := filepath.Join("peers", "node_modules", ".bin", name)
-		if _, err := os.Stat(script); err != nil {
-			b.Logf("%s is left out, which is not installed (npm ci in test/bench/peers): %v", name, err)
-			continue
-		}
-		address := net.JoinHostPort("127.0.0.1", strconv.Itoa(freePort(b)))
-		_, port, _ := net.SplitHostPort(address)
-		pid := startPeer(b, node, append([]string{script}, args(port)...), address)
-		peers = append(peers, endpoint{name, "http://" + address + "/mcp", tool, pid})
-	}
-	return peers
+	return values
 }
 
-// startPeer starts a gateway and returns its pid when it listens.
-func startPeer(b *testing.B, node string, args []string, address string) int {
-	b.Helper()
-	cmd := exec.Command(node, args...)
-	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
-	if err := cmd.Start(); err != nil {
-		b.Fatal(err)
+// callTargets compares what was measured with 1 caller and with 16.
+func callTargets(one, many measured) targets {
+	if one == nil || many == nil {
+		return nil // something was selected
 	}
-	b.Cleanup(func() {
-		_ = syscall.Kill(-cmd.Process.Pid, syscall.SIGKILL) // with what it has started
-		_ = cmd.Wait()
-	})
-	tick := time.NewTicker(50 * time.Millisecond)
-	defer tick.Stop()
-	deadline := time.After(patience)
-	for {
-		if conn, err := net.Dial("tcp", address); err == nil {
-			conn.Close()
-			return cmd.Process.Pid
-		}
-		select {
-		case <-tick.C:
-		case <-deadline:
-			b.Fatalf("%v does not listen on %s", args, address)
+	per := func(name string) float64 { return many[name].perSecond() }
+	t := targets{
+		{what: "service: calls/s of direct, 16 callers", got: per("service") / per("direct"), atLeast: 1},
+		{what: "service: p50 of direct, 1 caller", got: float64(one["service"].p50) / float64(one["direct"].p50), atMost: 1.4},
+		{what: "joined: calls/s of direct, 16 callers", got: per("joined") / per("direct"), atLeast: 0.85},
+		{what: "service: kB allocated a call, 16 callers", got: many["service"].allocated / 1000, atMost: 8},
+	}
+	var peers []figures
+	for _, name := range peerNames {
+		if f, there := many[name]; there {
+			peers = append(peers, f)
 		}
 	}
-}
-
-// freePort returns a port that is free now.
-func freePort(b *testing.B) int {
-	b.Helper()
-	listener, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		b.Fatal(err)
+	if len(peers) == 0 {
+		return t
 	}
-	defer listener.Close()
-	return listener.Addr().(*net.TCPAddr).Port
+	best := slices.MaxFunc(peers, func(a, b figures) int { return int(b.took - a.took) }).perSecond()
+	cheapest := slices.MinFunc(peers, func(a, b figures) int { return int(a.cpu - b.cpu) }).cpu
+	return append(t,
+		target{what: "service: calls/s of the better peer, 16 callers", got: per("service") / best, atLeast: 2},
+		target{what: "exec: calls/s of the better peer, 16 callers", got: per("exec") / best, atLeast: 1.5},
+		target{what: "service: CPU of the better peer, 16 callers", got: float64(many["service"].cpu) / float64(cheapest), atMost: 0.22},
+	)
 }

@@ -7,6 +7,7 @@
 package bench
 
 import (
+	"cmp"
 	"fmt"
 	"maps"
 	"os"
@@ -40,11 +41,10 @@ func TestMain(m *testing.M) {
 
 // programs are what can be measured, and their packages.
 var programs = map[string]string{
-	"plughost":          "../../host",
-	"mcp-example":       "../../plugins/mcp-example",
-	"mcp-bridge":        "../../plugins/mcp-bridge",
-	"faultplugin":       "../faultplugin",
-	"conformanceplugin": "../conformanceplugin",
+	"plughost":    "../../host",
+	"mcp-example": "../../plugins/mcp-example",
+	"mcp-bridge":  "../../plugins/mcp-bridge",
+	"faultplugin": "../faultplugin",
 }
 
 // needBinaries builds what is measured, each program once: those that are
@@ -80,19 +80,17 @@ type contestant struct {
 }
 
 // inTurns lets all do their work in turns, and returns the median of each by
-// name, which it reports too. The first turn is for caches to be filled.
+// name, which it reports too.
 func inTurns(b *testing.B, turns int, all ...contestant) map[string]time.Duration {
 	b.Helper()
 	took := make(map[string][]time.Duration)
 	for b.Loop() {
-		for turn := range turns + 1 {
-			for _, c := range all {
-				d := c.run(b)
-				if turn > 0 {
-					took[c.name] = append(took[c.name], d)
-				}
+		alternate(turns, len(all), func(i int, counts bool) {
+			d := all[i].run(b)
+			if counts {
+				took[all[i].name] = append(took[all[i].name], d)
 			}
-		}
+		})
 	}
 	medians := make(map[string]time.Duration)
 	for name, ds := range took {
@@ -103,7 +101,17 @@ func inTurns(b *testing.B, turns int, all ...contestant) map[string]time.Duratio
 	return medians
 }
 
-func median(all []time.Duration) time.Duration {
+// alternate has n who do the same work take their turns. The first one does not
+// count: it is for caches to be filled.
+func alternate(turns, n int, turn func(i int, counts bool)) {
+	for round := range turns + 1 {
+		for i := range n {
+			turn(i, round > 0)
+		}
+	}
+}
+
+func median[T cmp.Ordered](all []T) T {
 	sorted := slices.Sorted(slices.Values(all))
 	return sorted[len(sorted)/2]
 }

@@ -20,6 +20,7 @@ func addTools(server *mcp.Server) {
 	mcp.AddTool(server, &mcp.Tool{Name: "wait", Description: "Wait to be cancelled"}, wait)
 	mcp.AddTool(server, &mcp.Tool{Name: "meta", Description: "The _meta of the call"}, meta)
 	mcp.AddTool(server, &mcp.Tool{Name: "large", Description: "Return a large result"}, large)
+	mcp.AddTool(server, &mcp.Tool{Name: "echo", Description: "Say what it is told"}, echo)
 	mcp.AddTool(server, &mcp.Tool{Name: "ask", Description: "Ask the client's user"}, ask)
 }
 
@@ -29,6 +30,14 @@ type pidOutput struct {
 
 func pid(context.Context, *mcp.CallToolRequest, struct{}) (*mcp.CallToolResult, pidOutput, error) {
 	return nil, pidOutput{PID: os.Getpid()}, nil
+}
+
+type echoInput struct {
+	Message string `json:"message"`
+}
+
+func echo(_ context.Context, _ *mcp.CallToolRequest, in echoInput) (*mcp.CallToolResult, any, error) {
+	return &mcp.CallToolResult{Content: []mcp.Content{&mcp.TextContent{Text: in.Message}}}, nil, nil
 }
 
 type nothing struct{}
