@@ -10,8 +10,10 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"sync"
 	"testing"
 	"time"
+	"unsafe"
 
 	psnet "github.com/shirou/gopsutil/v4/net"
 	psprocess "github.com/shirou/gopsutil/v4/process"
@@ -115,7 +117,7 @@ func BenchmarkList(b *testing.B) {
 			compare(b, 5, func() error {
 				found, err := List(context.Background(), Filter{Installation: id.Installation})
 				return errors.Join(err, expect(len(found)))
-			}, rival{"readfile", func() error { return expect(readFiles([]byte(entry + "\x00"))) }},
+			}, rival{"kernel", bareCalls(b)}, rival{"readfile", func() error { return expect(readFiles([]byte(entry + "\x00"))) }},
 				rival{"gopsutil", func() error {
 					n, err := psList(entry)
 					return errors.Join(err, expect(n))
@@ -134,6 +136,60 @@ func BenchmarkList(b *testing.B) {
 					return expect(n)
 				}})
 		})
+	}
+}
+
+// bareCalls returns a function that makes the system calls without which no
+// environments can be read, as many at once as a scan, and nothing else: what
+// List takes cannot be less than it does.
+func bareCalls(b *testing.B) func() error {
+	b.Helper()
+	proc, err := listProc()
+	if err != nil {
+		b.Fatal(err)
+	}
+	b.Cleanup(func() { unix.Close(proc) })
+	pids, err := numbersIn(proc, make([]byte, 32<<10), nil)
+	if err != nil {
+		b.Fatal(err)
+	}
+	paths := make([][]byte, len(pids))
+	for i, pid := range pids {
+		paths[i] = append(appendPath(nil, pid, "environ"), 0)
+	}
+	read := func(paths [][]byte) {
+		buf := make([]byte, 64<<10)
+		for _, path := range paths {
+			fd, _, errno := unix.Syscall6(unix.SYS_OPENAT, uintptr(proc), uintptr(unsafe.Pointer(&path[0])), unix.O_RDONLY|unix.O_CLOEXEC, 0, 0, 0)
+			if errno == 0 {
+				_, _ = unix.Read(int(fd), buf)
+				_ = unix.Close(int(fd))
+			}
+		}
+	}
+	list := func() error {
+		if _, err := unix.Seek(proc, 0, 0); err != nil {
+			return err
+		}
+		buf := make([]byte, 32<<10)
+		for n := 1; n > 0; {
+			var err error
+			if n, err = unix.ReadDirent(proc, buf); err != nil {
+				return err
+			}
+		}
+		return nil
+	}
+	return func() error {
+		var helper sync.WaitGroup
+		var err error
+		// A listing is about an eighth of the whole.
+		half := len(paths) * 9 / 16
+		helper.Go(func() { read(paths[:half]) })
+		err = list()
+		read(paths[half:])
+		helper.Wait()
+		return err
 	}
 }
 
