@@ -101,6 +101,7 @@ func newHost(conf *config.Config, inst *installation.Installation, log hclog.Log
 		Registry:     h.registry,
 		Grace:        h.grace,
 		Live:         h.launcher.Live,
+		Groups:       h.limits.tree,
 		Ended:        h.news.orphan,
 		Log:          log,
 	}
@@ -359,7 +360,6 @@ func (h *host) reclaim(ctx context.Context) error {
 	if err != nil {
 		return fmt.Errorf("cannot reclaim what an earlier host left: %w", err)
 	}
-	h.reclaimGroups(recorded)
 	h.news.reclaimed(report)
 	for _, s := range report.Stopped {
 		level, message := hclog.Info, "reclaimed what an earlier host left"
@@ -368,6 +368,12 @@ func (h *host) reclaim(ctx context.Context) error {
 		}
 		h.log.Log(level, message, "service", serviceOf(s.Identity),
 			"instance", s.Identity.Instance, "pid", s.PID, "others", len(s.Result.Swept), "how", s.Result.How)
+	}
+	for _, left := range report.Groups {
+		if len(left.PIDs) > 0 {
+			h.log.Info("ended what was left in the control group of an earlier host's instance",
+				"instance", left.Instance, "pids", left.PIDs)
+		}
 	}
 	for _, record := range report.Foreign {
 		h.log.Info("a recorded process is gone, and its pid is another's now: left alone",

@@ -2,7 +2,6 @@ package main
 
 import (
 	"os"
-	"slices"
 	"sync"
 
 	"github.com/hashicorp/go-hclog"
@@ -10,7 +9,6 @@ import (
 	"github.com/plughost/plughost/host/internal/cgroup"
 	"github.com/plughost/plughost/host/internal/config"
 	"github.com/plughost/plughost/host/internal/launch"
-	"github.com/plughost/plughost/host/internal/registry"
 )
 
 // confinement is what a service is held to.
@@ -87,37 +85,4 @@ func (l *limits) close() error {
 		return nil
 	}
 	return l.tree.Close()
-}
-
-// reclaimGroups ends what is left in the control groups of an earlier host's
-// instances after all that could be identified was ended: processes that gave
-// up all that marked them. Whose instance is still recorded is left alone.
-func (h *host) reclaimGroups(recorded []registry.Record) {
-	if h.limits.tree == nil {
-		return
-	}
-	remaining, err := h.registry.All()
-	if err != nil {
-		h.log.Error("control groups that an earlier host left stay there", "error", err)
-		return
-	}
-	var paths []string
-	for _, record := range recorded {
-		if record.Cgroup != "" {
-			paths = append(paths, record.Cgroup)
-		}
-	}
-	keep := func(instance string) bool {
-		return h.launcher.Live(instance) ||
-			slices.ContainsFunc(remaining, func(r registry.Record) bool { return r.Identity.Instance == instance })
-	}
-	for _, left := range h.limits.tree.Reclaim(paths, keep) {
-		if left.Err != nil {
-			h.log.Error("a control group that an earlier host left is still there", "instance", left.Instance, "error", left.Err)
-		}
-		if len(left.PIDs) > 0 {
-			h.log.Info("ended what was left in the control group of an earlier host's instance",
-				"instance", left.Instance, "pids", left.PIDs)
-		}
-	}
 }

@@ -11,6 +11,7 @@ import (
 	"github.com/hashicorp/go-hclog"
 	"github.com/spf13/cobra"
 
+	"github.com/plughost/plughost/host/internal/cgroup"
 	"github.com/plughost/plughost/host/internal/control"
 	"github.com/plughost/plughost/host/internal/installation"
 	"github.com/plughost/plughost/host/internal/logs"
@@ -181,11 +182,13 @@ func reclaimWithoutHost(ctx context.Context, dir string) (control.Reclaimed, err
 		return control.Reclaimed{}, err
 	}
 	defer reg.Close()
+	groups, _ := cgroup.Open(inst.ID) // else there are none
 	reclaimer := &reclaim.Reclaimer{
 		Installation: inst.ID,
 		Registry:     reg,
 		Grace:        defaultGrace,
 		Live:         func(string) bool { return false },
+		Groups:       groups,
 		Log:          hclog.NewNullLogger(),
 	}
 	report, err := reclaimer.Run(ctx)
@@ -200,13 +203,16 @@ func writeReclaimed(w io.Writer, r control.Reclaimed) {
 	for _, s := range r.Stopped {
 		fmt.Fprintf(w, "Ended %s.%s, instance %s: %s.\n", s.Kind, s.Service, s.Instance, count(s.Processes, "process"))
 	}
+	for _, g := range r.Groups {
+		fmt.Fprintf(w, "Ended what was left in the control group of instance %s: %s.\n", g.Instance, count(g.Processes, "process"))
+	}
 	for _, u := range r.Unknown {
 		fmt.Fprintf(w, "Left process %d of %s.%s alone: it could not be identified: %s.\n", u.PID, u.Kind, u.Service, u.Reason)
 	}
 	for _, failure := range r.Failures {
 		fmt.Fprintf(w, "Failed: %s.\n", failure)
 	}
-	if len(r.Stopped)+len(r.Unknown)+len(r.Failures) == 0 {
+	if len(r.Stopped)+len(r.Groups)+len(r.Unknown)+len(r.Failures) == 0 {
 		fmt.Fprintln(w, "There was nothing to reclaim.")
 	}
 }

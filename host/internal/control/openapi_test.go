@@ -124,7 +124,7 @@ func TestDescriptionHasTheMembersOfAnswers(t *testing.T) {
 		"Error": Error{}, "Ref": config.Ref{}, "Status": Status{}, "ServiceStatus": ServiceStatus{}, "Usage": Usage{},
 		"Input": config.Input{}, "Plan": Plan{}, "Step": supervise.Step{}, "Change": config.Change{}, "Event": events.Event{}, "Entry": logs.Entry{},
 		"Record": registry.Record{}, "Identity": marker.Identity{}, "Birth": probes.Birth{},
-		"Reclaimed": Reclaimed{}, "ReclaimedInstance": ReclaimedInstance{}, "UnknownProcess": UnknownProcess{},
+		"Reclaimed": Reclaimed{}, "ReclaimedInstance": ReclaimedInstance{}, "ReclaimedGroup": ReclaimedGroup{}, "UnknownProcess": UnknownProcess{},
 	}
 	for name, schema := range document.Components.Schemas {
 		if schema.Value.Type.Is("string") {

@@ -20,6 +20,7 @@ type Processes interface {
 // Reclaimed is the answer to POST /v1/reclaim.
 type Reclaimed struct {
 	Stopped  []ReclaimedInstance `json:"stopped"`
+	Groups   []ReclaimedGroup    `json:"groups"`
 	Unknown  []UnknownProcess    `json:"unknown"`
 	Failures []string            `json:"failures"`
 }
@@ -29,6 +30,14 @@ type ReclaimedInstance struct {
 	Kind     marker.Kind `json:"kind"`
 	Service  string      `json:"service"`
 	Instance string      `json:"instance"`
+	// Processes is how many were ended.
+	Processes int `json:"processes"`
+}
+
+// ReclaimedGroup is the control group of an instance in which something lived
+// that could not be identified, and was ended.
+type ReclaimedGroup struct {
+	Instance string `json:"instance"`
 	// Processes is how many were ended.
 	Processes int `json:"processes"`
 }
@@ -43,13 +52,18 @@ type UnknownProcess struct {
 
 // NewReclaimed puts a report into the words of the API.
 func NewReclaimed(report reclaim.Report) Reclaimed {
-	r := Reclaimed{Stopped: []ReclaimedInstance{}, Unknown: []UnknownProcess{}, Failures: []string{}}
+	r := Reclaimed{Stopped: []ReclaimedInstance{}, Groups: []ReclaimedGroup{}, Unknown: []UnknownProcess{}, Failures: []string{}}
 	for _, s := range report.Stopped {
 		n := len(s.Result.Swept)
 		if s.PID != 0 {
 			n++
 		}
 		r.Stopped = append(r.Stopped, ReclaimedInstance{s.Identity.Kind, s.Identity.Service, s.Identity.Instance, n})
+	}
+	for _, g := range report.Groups {
+		if len(g.PIDs) > 0 {
+			r.Groups = append(r.Groups, ReclaimedGroup{g.Instance, len(g.PIDs)})
+		}
 	}
 	for _, u := range report.Unknown {
 		id := u.Record.Identity

@@ -145,7 +145,7 @@ func (l *Launcher) Launch(ctx context.Context, spec Spec) (*Instance, error) {
 	return inst, nil
 }
 
-// prepare makes all that an instance needs, and records the intent, last.
+// prepare makes an instance up to its spawn.
 func (l *Launcher) prepare(spec Spec) (*Instance, error) {
 	id, err := uuid.NewV7()
 	if err != nil {
@@ -171,17 +171,27 @@ func (l *Launcher) prepare(spec Spec) (*Instance, error) {
 	}
 	// One that may be executed and not read has no digest.
 	inst.record.Binary, _ = l.Binaries.SHA256(spec.Path)
-	if err := inst.makeDir(spec); err != nil {
+	// Before there is anything that could be taken for what is left of it.
+	l.live.Store(inst.ID(), struct{}{})
+	if err := inst.makeNeeds(spec); err != nil {
+		l.live.Delete(inst.ID())
 		return nil, err
 	}
-	if err := inst.makeGroup(spec.Confinement); err != nil {
-		return nil, errors.Join(err, os.RemoveAll(inst.dir))
-	}
-	if err := l.Registry.Put(inst.record); err != nil {
-		return nil, errors.Join(err, os.RemoveAll(inst.dir), inst.removeGroup())
-	}
-	l.live.Store(inst.ID(), struct{}{})
 	return inst, nil
+}
+
+// makeNeeds makes all that an instance needs, and records the intent, last.
+func (i *Instance) makeNeeds(spec Spec) error {
+	if err := i.makeDir(spec); err != nil {
+		return err
+	}
+	if err := i.makeGroup(spec.Confinement); err != nil {
+		return errors.Join(err, os.RemoveAll(i.dir))
+	}
+	if err := i.launcher.Registry.Put(i.record); err != nil {
+		return errors.Join(err, os.RemoveAll(i.dir), i.removeGroup())
+	}
+	return nil
 }
 
 // Instance is one launch of a service.

@@ -13,6 +13,7 @@ import (
 
 	"github.com/hashicorp/go-hclog"
 
+	"github.com/plughost/plughost/host/internal/cgroup"
 	"github.com/plughost/plughost/host/internal/registry"
 	"github.com/plughost/plughost/probes"
 	"github.com/plughost/plughost/shared/marker"
@@ -33,6 +34,9 @@ type Reclaimer struct {
 	Grace func(kind marker.Kind, service string) time.Duration
 	// Live reports whether an instance is one that this host runs.
 	Live func(instance string) bool
+	// Groups is where instances get their control groups, or nil where there are
+	// none.
+	Groups *cgroup.Tree
 	// Ended, unless it is nil, is told of each leftover that FreePort ended.
 	Ended func(Stopped)
 	Log   hclog.Logger
@@ -47,6 +51,9 @@ type Report struct {
 	// Unknown are recorded processes that could not be identified. They were
 	// not touched, and stay recorded.
 	Unknown []Unknown
+	// Groups are the control groups of instances that were still there when all
+	// that could be identified was ended.
+	Groups []cgroup.Left
 	// Failures say what could not be ended. It stays recorded too.
 	Failures []error
 }
@@ -82,15 +89,17 @@ func (r *Reclaimer) Run(ctx context.Context) (Report, error) {
 	wg.Wait()
 	// What was never recorded, or whose record was lost.
 	c.failed(r.reclaimMarked(ctx, c))
+	c.failed(r.reclaimGroups(c, records))
 	return c.report, nil
 }
 
 // RunMarked is Run for a host that runs: it ends the processes that carry the
-// installation's marker and are of no live instance, and leaves the records
-// alone.
+// installation's marker, or are in a control group of an instance of it, and are
+// of no live instance, and leaves the records alone.
 func (r *Reclaimer) RunMarked(ctx context.Context) Report {
 	c := &collector{}
 	c.failed(r.reclaimMarked(ctx, c))
+	c.failed(r.reclaimGroups(c, nil))
 	return c.report
 }
 

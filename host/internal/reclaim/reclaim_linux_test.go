@@ -16,6 +16,7 @@ import (
 	"github.com/google/uuid"
 	"github.com/hashicorp/go-hclog"
 
+	"github.com/plughost/plughost/host/internal/cgroup"
 	"github.com/plughost/plughost/host/internal/reclaim"
 	"github.com/plughost/plughost/host/internal/registry"
 	"github.com/plughost/plughost/probes"
@@ -54,6 +55,12 @@ type process struct {
 
 func start(t *testing.T, id marker.Identity, what string) process {
 	t.Helper()
+	return startIn(t, nil, id, what)
+}
+
+// startIn is start in a control group, unless that is nil.
+func startIn(t *testing.T, group *cgroup.Group, id marker.Identity, what string) process {
+	t.Helper()
 	self, err := os.Executable()
 	if err != nil {
 		t.Fatal(err)
@@ -61,6 +68,9 @@ func start(t *testing.T, id marker.Identity, what string) process {
 	cmd := exec.Command(self)
 	cmd.Env = append([]string{envHelper + "=" + what}, id.Environ()...)
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
+	if group != nil {
+		cmd.SysProcAttr.UseCgroupFD, cmd.SysProcAttr.CgroupFD = true, group.FD()
+	}
 	stdout, err := cmd.StdoutPipe()
 	if err != nil {
 		t.Fatal(err)
@@ -251,6 +261,51 @@ func TestOthersAreLeftAlone(t *testing.T) {
 	}
 	if len(report.Stopped) != 0 {
 		t.Errorf("the report is %+v, want nothing stopped", report)
+	}
+}
+
+// What gave up its marker is found by the control group of its instance, without
+// a host and beside one that runs.
+func TestUnmarkedProcessesInGroupsAreEnded(t *testing.T) {
+	for name, reclaimIt := range map[string]func(*testing.T, *reclaim.Reclaimer) reclaim.Report{
+		"without a host": run,
+		"beside one":     func(t *testing.T, r *reclaim.Reclaimer) reclaim.Report { return r.RunMarked(t.Context()) },
+	} {
+		t.Run(name, func(t *testing.T) {
+			r := newReclaimer(t)
+			tree, err := cgroup.Open(r.Installation)
+			if err != nil {
+				t.Skip(err)
+			}
+			r.Groups = tree
+			inGroup := func() (process, marker.Identity) {
+				id := identity(r)
+				group, err := tree.New(id.Instance, cgroup.Limits{})
+				if err != nil {
+					t.Fatal(err)
+				}
+				t.Cleanup(func() {
+					_, killErr := group.Kill()
+					if err := errors.Join(killErr, group.Remove()); err != nil {
+						t.Error(err)
+					}
+				})
+				return startIn(t, group, marker.Identity{}, "sleep"), id
+			}
+			left, leftID := inGroup()
+			live, liveID := inGroup()
+			r.Live = func(instance string) bool { return instance == liveID.Instance }
+			report := reclaimIt(t, r)
+			if !left.Exited() {
+				t.Error("what was left in a group is still there")
+			}
+			if live.Exited() {
+				t.Error("a process of a live instance was ended")
+			}
+			if len(report.Failures) != 0 || len(report.Groups) != 1 || report.Groups[0].Instance != leftID.Instance {
+				t.Errorf("the report is %+v, want the one group", report)
+			}
+		})
 	}
 }
 
