@@ -93,10 +93,31 @@ const (
 	rawInitialized = `{"jsonrpc":"2.0","method":"notifications/initialized"}`
 )
 
+// endpoint is one at which the service a can be called; its tools and prompts are
+// named with a prefix there.
+type endpoint struct{ path, prefix string }
+
+// endpoints are that of the service, and the one that joins all.
+var endpoints = []endpoint{{"/mcp/a", ""}, {"/mcp", "a__"}}
+
+// atEach runs a test at each endpoint.
+func atEach(t *testing.T, test func(*testing.T, endpoint)) {
+	t.Helper()
+	for _, e := range endpoints {
+		t.Run(e.path, func(t *testing.T) { test(t, e) })
+	}
+}
+
 // open begins a session with the service a.
 func (f *front) open(header map[string]string) *rawClient {
 	f.t.Helper()
-	c := &rawClient{t: f.t, url: f.url + "/mcp/a", header: map[string]string{}}
+	return f.openAt("/mcp/a", header)
+}
+
+// openAt begins a session at an endpoint.
+func (f *front) openAt(path string, header map[string]string) *rawClient {
+	f.t.Helper()
+	c := &rawClient{t: f.t, url: f.url + path, header: map[string]string{}}
 	for name, value := range header {
 		c.header[name] = value
 	}
@@ -112,8 +133,10 @@ func (f *front) open(header map[string]string) *rawClient {
 }
 
 // alone is a client of the revision without sessions.
-func (f *front) alone() *rawClient {
-	return &rawClient{t: f.t, url: f.url + "/mcp/a", header: map[string]string{"Mcp-Protocol-Version": modern}}
+func (f *front) alone() *rawClient { return f.aloneAt("/mcp/a") }
+
+func (f *front) aloneAt(path string) *rawClient {
+	return &rawClient{t: f.t, url: f.url + path, header: map[string]string{"Mcp-Protocol-Version": modern}}
 }
 
 const rawMeta = `"_meta":{"io.modelcontextprotocol/protocolVersion":"2026-07-28","io.modelcontextprotocol/clientInfo":{"name":"raw","version":"1"},"io.modelcontextprotocol/clientCapabilities":{}}`
@@ -125,118 +148,130 @@ func (c *rawClient) callAlone(id, tool string) rawAnswer {
 }
 
 func TestIDsComeBackAsTheyWereWritten(t *testing.T) {
-	f := newFront(t, mcpConfig("a"))
-	f.ready("a", newPlugin(t, newServer("one")))
-	session, alone := f.open(nil), f.alone()
-	for _, id := range []string{`7`, `9007199254740993`, `1.5`, `-0`, `1e3`, `"a\u0062"`, `"<>"`, `""`} {
-		for era, a := range map[string]rawAnswer{
-			"with a session": session.post(fmt.Sprintf(`{"jsonrpc":"2.0","id":%s,"method":"tools/call","params":{"name":"one"}}`, id)),
-			"without":        alone.callAlone(id, "one"),
-		} {
-			if !strings.Contains(a.body, `"id":`+id+`,`) || !strings.Contains(a.body, `"text":"one"`) {
-				t.Errorf("%s, id %s: %s", era, id, a.body)
+	atEach(t, func(t *testing.T, at endpoint) {
+		f := newFront(t, mcpConfig("a"))
+		f.ready("a", newPlugin(t, newServer("one")))
+		session, alone := f.openAt(at.path, nil), f.aloneAt(at.path)
+		for _, id := range []string{`7`, `9007199254740993`, `1.5`, `-0`, `1e3`, `"a\u0062"`, `"<>"`, `""`} {
+			for era, a := range map[string]rawAnswer{
+				"with a session": session.post(fmt.Sprintf(`{"jsonrpc":"2.0","id":%s,"method":"tools/call","params":{"name":"%sone"}}`, id, at.prefix)),
+				"without":        alone.callAlone(id, at.prefix+"one"),
+			} {
+				if !strings.Contains(a.body, `"id":`+id+`,`) || !strings.Contains(a.body, `"text":"one"`) {
+					t.Errorf("%s, id %s: %s", era, id, a.body)
+				}
 			}
 		}
-	}
+	})
 }
 
 // What the relay does not know it passes on as it is, both ways.
 func TestNothingIsLostOnTheWay(t *testing.T) {
-	const params = `{"name":"x", "later":[1.0, 9007199254740993, "\u00e9"],  "_meta":{"example.com/x":{"progressToken":1}}}`
-	const result = `{"content":[], "later":{"n":1.0,"big":9007199254740993,"text":"\u0041"},  "_meta":{"a":1}}`
-	f := newFront(t, mcpConfig("a"))
-	got := make(chan string, 1)
-	f.ready("a", newRawPlugin(t, func(stream frames) error {
-		for {
-			frame, err := stream.Recv()
-			if err != nil {
-				return nil
-			}
-			var m struct {
-				message
-				Params json.RawMessage `json:"params"`
-			}
-			if err := json.Unmarshal(frame.GetMessage(), &m); err != nil {
-				return err
-			}
-			switch m.Method {
-			case "initialize":
-				send(stream, fmt.Sprintf(`{"jsonrpc":"2.0","id":%s,%s}`, m.ID, initialized))
-			case "tools/call":
-				got <- string(m.Params)
-				send(stream, fmt.Sprintf(`{"jsonrpc":"2.0",  "result":%s,"id":%s}`, result, m.ID))
-			default:
-				if m.ID != nil {
-					send(stream, fmt.Sprintf(`{"jsonrpc":"2.0","id":%s,%s}`, m.ID, methodNotFound))
+	atEach(t, func(t *testing.T, at endpoint) {
+		const params = `{"name":%q, "later":[1.0, 9007199254740993, "\u00e9"],  "_meta":{"example.com/x":{"progressToken":1}}}`
+		const result = `{"content":[], "later":{"n":1.0,"big":9007199254740993,"text":"\u0041"},  "_meta":{"a":1}}`
+		f := newFront(t, mcpConfig("a"))
+		got := make(chan string, 1)
+		f.ready("a", newRawPlugin(t, func(stream frames) error {
+			for {
+				frame, err := stream.Recv()
+				if err != nil {
+					return nil
+				}
+				var m struct {
+					message
+					Params json.RawMessage `json:"params"`
+				}
+				if err := json.Unmarshal(frame.GetMessage(), &m); err != nil {
+					return err
+				}
+				switch m.Method {
+				case "initialize":
+					send(stream, fmt.Sprintf(`{"jsonrpc":"2.0","id":%s,%s}`, m.ID, initialized))
+				case "tools/list":
+					send(stream, fmt.Sprintf(`{"jsonrpc":"2.0","id":%s,"result":{"tools":[{"name":"x","inputSchema":{"type":"object"}}]}}`, m.ID))
+				case "tools/call":
+					got <- string(m.Params)
+					send(stream, fmt.Sprintf(`{"jsonrpc":"2.0",  "result":%s,"id":%s}`, result, m.ID))
+				default:
+					if m.ID != nil {
+						send(stream, fmt.Sprintf(`{"jsonrpc":"2.0","id":%s,%s}`, m.ID, methodNotFound))
+					}
 				}
 			}
+		}))
+		a := f.openAt(at.path, nil).post(`{"params":` + fmt.Sprintf(params, at.prefix+"x") + `,"method":"tools\/call","id":"x","jsonrpc":"2.0"}`)
+		if p := <-got; p != fmt.Sprintf(params, "x") {
+			t.Errorf("the plugin got %s", p)
 		}
-	}))
-	a := f.open(nil).post(`{"params":` + params + `,"method":"tools\/call","id":"x","jsonrpc":"2.0"}`)
-	if p := <-got; p != params {
-		t.Errorf("the plugin got %s", p)
-	}
-	if want := `{"jsonrpc":"2.0",  "result":` + result + `,"id":"x"}`; a.body != want {
-		t.Errorf("the client got %s", a.body)
-	}
+		if want := `{"jsonrpc":"2.0",  "result":` + result + `,"id":"x"}`; a.body != want {
+			t.Errorf("the client got %s", a.body)
+		}
+	})
 }
 
 func TestWhatIsNoMessageIsRefusedAndHurtsNobody(t *testing.T) {
-	f := newFront(t, mcpConfig("a"))
-	f.ready("a", newPlugin(t, newServer("one")))
-	c := f.open(nil)
-	const good = `{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"one"}}`
-	tests := []struct {
-		name, body string
-		header     map[string]string
-		status     int
-		say        string
-	}{
-		{"no JSON", `{"jsonrpc":"2.0","id":1,"method":"ping","params":{]}`, nil, 400, "-32700"},
-		{"two methods", `{"jsonrpc":"2.0","id":1,"method":"ping","method":"tools/call"}`, nil, 400, "twice"},
-		{"a method in another case", `{"jsonrpc":"2.0","id":1,"method":"ping","Method":"tools/call"}`, nil, 400, "like"},
-		{"a batch", `[` + good + `]`, nil, 400, "batch"},
-		{"too deep", `{"jsonrpc":"2.0","id":1,"method":"ping","params":{"a":` + strings.Repeat("[", 2000) + strings.Repeat("]", 2000) + `}}`, nil, 400, "deeper"},
-		{"too large", `{"jsonrpc":"2.0","id":1,"method":"ping","params":{"a":"` + strings.Repeat("x", 4<<20) + `"}}`, nil, 413, "larger"},
-		{"no session", good, map[string]string{"Mcp-Session-Id": "unknown"}, 404, "session"},
-		{"another content type", good, map[string]string{"Content-Type": "text/plain"}, 415, "application/json"},
-		{"no stream accepted", good, map[string]string{"Accept": "application/json"}, 406, "event-stream"},
-		{"an unknown revision", good, map[string]string{"Mcp-Protocol-Version": "2001-01-01"}, 400, "2001-01-01"},
-	}
-	for _, test := range tests {
-		t.Run(test.name, func(t *testing.T) {
-			if a := c.do(http.MethodPost, test.body, test.header); a.status != test.status || !strings.Contains(a.body, test.say) {
-				t.Errorf("status %d, %s", a.status, a.body)
-			}
-			if a := c.post(good); !strings.Contains(a.body, `"text":"one"`) {
-				t.Errorf("then a call: %s", a.body)
-			}
-		})
-	}
+	atEach(t, func(t *testing.T, at endpoint) {
+		f := newFront(t, mcpConfig("a"))
+		f.ready("a", newPlugin(t, newServer("one")))
+		c := f.openAt(at.path, nil)
+		good := `{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"` + at.prefix + `one"}}`
+		tests := []struct {
+			name, body string
+			header     map[string]string
+			status     int
+			say        string
+		}{
+			{"no JSON", `{"jsonrpc":"2.0","id":1,"method":"ping","params":{]}`, nil, 400, "-32700"},
+			{"two methods", `{"jsonrpc":"2.0","id":1,"method":"ping","method":"tools/call"}`, nil, 400, "twice"},
+			{"a method in another case", `{"jsonrpc":"2.0","id":1,"method":"ping","Method":"tools/call"}`, nil, 400, "like"},
+			{"a batch", `[` + good + `]`, nil, 400, "batch"},
+			{"too deep", `{"jsonrpc":"2.0","id":1,"method":"ping","params":{"a":` + strings.Repeat("[", 2000) + strings.Repeat("]", 2000) + `}}`, nil, 400, "deeper"},
+			{"too large", `{"jsonrpc":"2.0","id":1,"method":"ping","params":{"a":"` + strings.Repeat("x", 4<<20) + `"}}`, nil, 413, "larger"},
+			{"no session", good, map[string]string{"Mcp-Session-Id": "unknown"}, 404, "session"},
+			{"another content type", good, map[string]string{"Content-Type": "text/plain"}, 415, "application/json"},
+			{"no stream accepted", good, map[string]string{"Accept": "application/json"}, 406, "event-stream"},
+			{"an unknown revision", good, map[string]string{"Mcp-Protocol-Version": "2001-01-01"}, 400, "2001-01-01"},
+		}
+		for _, test := range tests {
+			t.Run(test.name, func(t *testing.T) {
+				if a := c.do(http.MethodPost, test.body, test.header); a.status != test.status || !strings.Contains(a.body, test.say) {
+					t.Errorf("status %d, %s", a.status, a.body)
+				}
+				if a := c.post(good); !strings.Contains(a.body, `"text":"one"`) {
+					t.Errorf("then a call: %s", a.body)
+				}
+			})
+		}
+	})
 }
 
 func TestTwoRequestsInFlightCannotHaveOneID(t *testing.T) {
-	f := newFront(t, mcpConfig("a"))
-	started, finish := make(chan struct{}), make(chan struct{})
-	server := newServer("one")
-	addTool(server, "slow", func(context.Context, *mcp.CallToolRequest) (*mcp.CallToolResult, error) {
-		close(started)
-		<-finish
-		return text("slow"), nil
+	atEach(t, func(t *testing.T, at endpoint) {
+		f := newFront(t, mcpConfig("a"))
+		started, finish := make(chan struct{}), make(chan struct{})
+		server := newServer("one")
+		addTool(server, "slow", func(context.Context, *mcp.CallToolRequest) (*mcp.CallToolResult, error) {
+			close(started)
+			<-finish
+			return text("slow"), nil
+		})
+		f.ready("a", newPlugin(t, server))
+		c := f.openAt(at.path, nil)
+		first := make(chan rawAnswer, 1)
+		go func() {
+			first <- c.post(`{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"` + at.prefix + `slow"}}`)
+		}()
+		<-started
+		second := c.post(`{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"` + at.prefix + `one"}}`)
+		if second.status != http.StatusBadRequest || !strings.Contains(second.body, "in flight") {
+			t.Errorf("status %d, %s", second.status, second.body)
+		}
+		close(finish)
+		if a := <-first; !strings.Contains(a.body, `"text":"slow"`) {
+			t.Errorf("the first: %s", a.body)
+		}
 	})
-	f.ready("a", newPlugin(t, server))
-	c := f.open(nil)
-	first := make(chan rawAnswer, 1)
-	go func() { first <- c.post(`{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"slow"}}`) }()
-	<-started
-	second := c.post(`{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"one"}}`)
-	if second.status != http.StatusBadRequest || !strings.Contains(second.body, "in flight") {
-		t.Errorf("status %d, %s", second.status, second.body)
-	}
-	close(finish)
-	if a := <-first; !strings.Contains(a.body, `"text":"slow"`) {
-		t.Errorf("the first: %s", a.body)
-	}
 }
 
 // converse is a tool that does all that a server can do in the course of a call.
@@ -264,54 +299,56 @@ func converse(ctx context.Context, req *mcp.CallToolRequest) (*mcp.CallToolResul
 }
 
 func TestServerTalksToTheClientDuringACall(t *testing.T) {
-	f := newFront(t, mcpConfig("a"))
-	server := newServer()
-	addTool(server, "converse", converse)
-	f.ready("a", newPlugin(t, server))
-	var sessions sync.WaitGroup
-	for n := range 4 { // whose ids and tokens are the same
-		sessions.Go(func() {
-			heard := make(chan string, 10)
-			client := mcp.NewClient(&mcp.Implementation{Name: "client"}, &mcp.ClientOptions{
-				CreateMessageHandler: func(context.Context, *mcp.CreateMessageRequest) (*mcp.CreateMessageResult, error) {
-					return &mcp.CreateMessageResult{Role: "assistant", Model: "m", Content: &mcp.TextContent{Text: fmt.Sprint(n)}}, nil
-				},
-				ElicitationHandler: func(context.Context, *mcp.ElicitRequest) (*mcp.ElicitResult, error) {
-					return &mcp.ElicitResult{Action: "decline"}, nil
-				},
-				ProgressNotificationHandler: func(_ context.Context, req *mcp.ProgressNotificationClientRequest) {
-					heard <- fmt.Sprint(req.Params.ProgressToken)
-				},
-				LoggingMessageHandler: func(_ context.Context, req *mcp.LoggingMessageRequest) { heard <- fmt.Sprint(req.Params.Data) },
-			})
-			client.AddRoots(&mcp.Root{URI: "file:///r"})
-			session, err := client.Connect(t.Context(), &mcp.StreamableClientTransport{Endpoint: f.url + "/mcp/a"}, &mcp.ClientSessionOptions{ProtocolVersion: legacy})
-			if err != nil {
-				t.Error(err)
-				return
-			}
-			defer session.Close()
-			if err := session.SetLoggingLevel(t.Context(), &mcp.SetLoggingLevelParams{Level: "info"}); err != nil {
-				t.Error(err)
-			}
-			params := &mcp.CallToolParams{Name: "converse"}
-			params.SetProgressToken("token")
-			result, err := session.CallTool(t.Context(), params)
-			if err != nil {
-				t.Error(err)
-				return
-			}
-			if got, want := result.Content[0].(*mcp.TextContent).Text, fmt.Sprint(n)+"declinefile:///r"; got != want {
-				t.Errorf("result %q, want %q", got, want)
-			}
-			for _, want := range []string{"token", "log"} {
-				if got := <-heard; got != want {
-					t.Errorf("heard %q, want %q", got, want)
+	atEach(t, func(t *testing.T, at endpoint) {
+		f := newFront(t, mcpConfig("a"))
+		server := newServer()
+		addTool(server, "converse", converse)
+		f.ready("a", newPlugin(t, server))
+		var sessions sync.WaitGroup
+		for n := range 4 { // whose ids and tokens are the same
+			sessions.Go(func() {
+				heard := make(chan string, 10)
+				client := mcp.NewClient(&mcp.Implementation{Name: "client"}, &mcp.ClientOptions{
+					CreateMessageHandler: func(context.Context, *mcp.CreateMessageRequest) (*mcp.CreateMessageResult, error) {
+						return &mcp.CreateMessageResult{Role: "assistant", Model: "m", Content: &mcp.TextContent{Text: fmt.Sprint(n)}}, nil
+					},
+					ElicitationHandler: func(context.Context, *mcp.ElicitRequest) (*mcp.ElicitResult, error) {
+						return &mcp.ElicitResult{Action: "decline"}, nil
+					},
+					ProgressNotificationHandler: func(_ context.Context, req *mcp.ProgressNotificationClientRequest) {
+						heard <- fmt.Sprint(req.Params.ProgressToken)
+					},
+					LoggingMessageHandler: func(_ context.Context, req *mcp.LoggingMessageRequest) { heard <- fmt.Sprint(req.Params.Data) },
+				})
+				client.AddRoots(&mcp.Root{URI: "file:///r"})
+				session, err := client.Connect(t.Context(), &mcp.StreamableClientTransport{Endpoint: f.url + at.path}, &mcp.ClientSessionOptions{ProtocolVersion: legacy})
+				if err != nil {
+					t.Error(err)
+					return
 				}
-			}
-		})
-	}
-	sessions.Wait()
+				defer session.Close()
+				if err := session.SetLoggingLevel(t.Context(), &mcp.SetLoggingLevelParams{Level: "info"}); err != nil {
+					t.Error(err)
+				}
+				params := &mcp.CallToolParams{Name: at.prefix + "converse"}
+				params.SetProgressToken("token")
+				result, err := session.CallTool(t.Context(), params)
+				if err != nil {
+					t.Error(err)
+					return
+				}
+				if got, want := result.Content[0].(*mcp.TextContent).Text, fmt.Sprint(n)+"declinefile:///r"; got != want {
+					t.Errorf("result %q, want %q", got, want)
+				}
+				for _, want := range []string{"token", "log"} {
+					if got := <-heard; got != want {
+						t.Errorf("heard %q, want %q", got, want)
+					}
+				}
+			})
+		}
+		sessions.Wait()
+	})
 }
 
 func TestCancellationOfARelayedCallReachesThePlugin(t *testing.T) {
@@ -366,35 +403,37 @@ func TestAnswerThatTakesLongBecomesAStream(t *testing.T) {
 
 // The plugin sends the client away; what comes then is there when it returns.
 func TestStreamThatThePluginClosesIsTakenUpAgain(t *testing.T) {
-	f := newFront(t, mcpConfig("a"))
-	server := newServer()
-	away := make(chan struct{})
-	addTool(server, "later", func(_ context.Context, req *mcp.CallToolRequest) (*mcp.CallToolResult, error) {
-		req.Extra.CloseSSEStream(mcp.CloseSSEStreamArgs{RetryAfter: 20 * time.Millisecond})
-		<-away
-		return text("later"), nil
-	})
-	f.ready("a", newPlugin(t, server))
-	c := f.open(nil)
-	first := c.post(`{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"later"}}`)
-	if !strings.Contains(first.body, "retry: 20\n") || strings.Contains(first.body, "result") {
-		t.Errorf("the first stream: %q", first.body)
-	}
-	close(away)
-	_, id, _ := strings.Cut(first.body, "id: ")
-	id, _, _ = strings.Cut(id, "\n")
-	if again := c.do(http.MethodGet, "", map[string]string{"Last-Event-ID": id}); !strings.Contains(again.body, `"text":"later"`) {
-		t.Errorf("the second: %q", again.body)
-	}
-	if a := c.do(http.MethodGet, "", map[string]string{"Last-Event-ID": id}); a.status != http.StatusBadRequest {
-		t.Errorf("the third: status %d", a.status)
-	}
+	atEach(t, func(t *testing.T, at endpoint) {
+		f := newFront(t, mcpConfig("a"))
+		server := newServer()
+		away := make(chan struct{})
+		addTool(server, "later", func(_ context.Context, req *mcp.CallToolRequest) (*mcp.CallToolResult, error) {
+			req.Extra.CloseSSEStream(mcp.CloseSSEStreamArgs{RetryAfter: 20 * time.Millisecond})
+			<-away
+			return text("later"), nil
+		})
+		f.ready("a", newPlugin(t, server))
+		c := f.openAt(at.path, nil)
+		first := c.post(`{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"` + at.prefix + `later"}}`)
+		if !strings.Contains(first.body, "retry: 20\n") || strings.Contains(first.body, "result") {
+			t.Errorf("the first stream: %q", first.body)
+		}
+		close(away)
+		_, id, _ := strings.Cut(first.body, "id: ")
+		id, _, _ = strings.Cut(id, "\n")
+		if again := c.do(http.MethodGet, "", map[string]string{"Last-Event-ID": id}); !strings.Contains(again.body, `"text":"later"`) {
+			t.Errorf("the second: %q", again.body)
+		}
+		if a := c.do(http.MethodGet, "", map[string]string{"Last-Event-ID": id}); a.status != http.StatusBadRequest {
+			t.Errorf("the third: status %d", a.status)
+		}
 
-	away = make(chan struct{})
-	close(away)
-	if got, err := call(t.Context(), f.connect("/mcp/a", legacy, nil), "later"); got != "later" || err != nil {
-		t.Errorf("the official client: %q, error %v", got, err)
-	}
+		away = make(chan struct{})
+		close(away)
+		if got, err := call(t.Context(), f.connect(at.path, legacy, nil), at.prefix+"later"); got != "later" || err != nil {
+			t.Errorf("the official client: %q, error %v", got, err)
+		}
+	})
 }
 
 // A session outlives its plugin, with all that was said in it.
@@ -493,70 +532,76 @@ func TestSessionEndsIfThePluginSpeaksAnotherRevision(t *testing.T) {
 }
 
 func TestCallInFlightFailsWithItsPluginAndIsNotRepeated(t *testing.T) {
-	f := newFront(t, mcpConfig("a"))
-	var calls atomic.Int32
-	started := make(chan struct{}, 2)
-	hang := func() *mcp.Server {
-		server := newServer()
-		addTool(server, "hang", func(ctx context.Context, _ *mcp.CallToolRequest) (*mcp.CallToolResult, error) {
-			calls.Add(1)
-			started <- struct{}{}
-			<-ctx.Done()
-			return nil, ctx.Err()
-		})
-		return server
-	}
-	plugin := newPlugin(t, hang())
-	f.ready("a", plugin)
-	c, alone := f.open(nil), f.alone()
-	answers := make(chan rawAnswer, 2)
-	go func() { answers <- c.post(`{"jsonrpc":"2.0","id":"x","method":"tools/call","params":{"name":"hang"}}`) }()
-	go func() { answers <- alone.callAlone(`"x"`, "hang") }()
-	<-started
-	<-started
-	plugin.die()
-	f.enter("a", supervise.Backoff, "")
-	f.ready("a", newPlugin(t, hang()))
-	for range 2 {
-		a := <-answers
-		if a.status != http.StatusOK || !strings.Contains(a.body, `"id":"x"`) || !strings.Contains(a.body, "-32000") || !strings.Contains(a.body, "not repeated") {
-			t.Errorf("status %d, %s", a.status, a.body)
+	atEach(t, func(t *testing.T, at endpoint) {
+		f := newFront(t, mcpConfig("a"))
+		var calls atomic.Int32
+		started := make(chan struct{}, 2)
+		hang := func() *mcp.Server {
+			server := newServer()
+			addTool(server, "hang", func(ctx context.Context, _ *mcp.CallToolRequest) (*mcp.CallToolResult, error) {
+				calls.Add(1)
+				started <- struct{}{}
+				<-ctx.Done()
+				return nil, ctx.Err()
+			})
+			return server
 		}
-	}
-	if n := calls.Load(); n != 2 {
-		t.Errorf("the plugins got %d calls, want 2", n)
-	}
+		plugin := newPlugin(t, hang())
+		f.ready("a", plugin)
+		c, alone := f.openAt(at.path, nil), f.aloneAt(at.path)
+		answers := make(chan rawAnswer, 2)
+		go func() {
+			answers <- c.post(`{"jsonrpc":"2.0","id":"x","method":"tools/call","params":{"name":"` + at.prefix + `hang"}}`)
+		}()
+		go func() { answers <- alone.callAlone(`"x"`, at.prefix+"hang") }()
+		<-started
+		<-started
+		plugin.die()
+		f.enter("a", supervise.Backoff, "")
+		f.ready("a", newPlugin(t, hang()))
+		for range 2 {
+			a := <-answers
+			if a.status != http.StatusOK || !strings.Contains(a.body, `"id":"x"`) || !strings.Contains(a.body, "-32000") || !strings.Contains(a.body, "not repeated") {
+				t.Errorf("status %d, %s", a.status, a.body)
+			}
+		}
+		if n := calls.Load(); n != 2 {
+			t.Errorf("the plugins got %d calls, want 2", n)
+		}
+	})
 }
 
 // What a plugin has asked a client is withdrawn when nobody waits for the answer
 // any more.
 func TestQuestionsOfAPluginThatDiesAreWithdrawn(t *testing.T) {
-	f := newFront(t, mcpConfig("a"))
-	server := newServer()
-	addTool(server, "ask", func(ctx context.Context, req *mcp.CallToolRequest) (*mcp.CallToolResult, error) {
-		_, err := req.Session.Elicit(ctx, &mcp.ElicitParams{Message: "?", RequestedSchema: json.RawMessage(`{"type":"object","properties":{}}`)})
-		return nil, err
+	atEach(t, func(t *testing.T, at endpoint) {
+		f := newFront(t, mcpConfig("a"))
+		server := newServer()
+		addTool(server, "ask", func(ctx context.Context, req *mcp.CallToolRequest) (*mcp.CallToolResult, error) {
+			_, err := req.Session.Elicit(ctx, &mcp.ElicitParams{Message: "?", RequestedSchema: json.RawMessage(`{"type":"object","properties":{}}`)})
+			return nil, err
+		})
+		plugin := newPlugin(t, server)
+		f.ready("a", plugin)
+		c := &rawClient{t: t, url: f.url + at.path, header: map[string]string{}}
+		c.header["Mcp-Session-Id"] = c.post(strings.Replace(rawInitialize, `"capabilities":{}`, `"capabilities":{"elicitation":{}}`, 1)).header.Get("Mcp-Session-Id")
+		c.post(rawInitialized)
+		response := c.send(http.MethodPost, `{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"`+at.prefix+`ask"}}`, nil)
+		defer response.Body.Close()
+		next := eventsOf(response.Body)
+		asked := next()
+		var question struct{ ID json.RawMessage }
+		if err := json.Unmarshal([]byte(asked), &question); err != nil || !strings.Contains(asked, "elicitation/create") {
+			t.Fatalf("first comes %s, error %v", asked, err)
+		}
+		plugin.die()
+		if got := next(); !strings.Contains(got, "notifications/cancelled") || !strings.Contains(got, fmt.Sprintf(`"requestId":%s`, question.ID)) {
+			t.Errorf("then comes %s", got)
+		}
+		if got := next(); !strings.Contains(got, "-32000") {
+			t.Errorf("at last comes %s", got)
+		}
 	})
-	plugin := newPlugin(t, server)
-	f.ready("a", plugin)
-	c := &rawClient{t: t, url: f.url + "/mcp/a", header: map[string]string{}}
-	c.header["Mcp-Session-Id"] = c.post(strings.Replace(rawInitialize, `"capabilities":{}`, `"capabilities":{"elicitation":{}}`, 1)).header.Get("Mcp-Session-Id")
-	c.post(rawInitialized)
-	response := c.send(http.MethodPost, `{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"ask"}}`, nil)
-	defer response.Body.Close()
-	next := eventsOf(response.Body)
-	asked := next()
-	var question struct{ ID json.RawMessage }
-	if err := json.Unmarshal([]byte(asked), &question); err != nil || !strings.Contains(asked, "elicitation/create") {
-		t.Fatalf("first comes %s, error %v", asked, err)
-	}
-	plugin.die()
-	if got := next(); !strings.Contains(got, "notifications/cancelled") || !strings.Contains(got, fmt.Sprintf(`"requestId":%s`, question.ID)) {
-		t.Errorf("then comes %s", got)
-	}
-	if got := next(); !strings.Contains(got, "-32000") {
-		t.Errorf("at last comes %s", got)
-	}
 }
 
 // eventsOf returns a function that returns the next message of a stream of
@@ -655,112 +700,125 @@ func TestListenerGetsWhatBelongsToNoCall(t *testing.T) {
 }
 
 func TestAnswersOfAPluginThatDoesNotSayWhatTheyBelongTo(t *testing.T) {
-	f := newFront(t, mcpConfig("a"))
-	f.ready("a", unruly(t, func(stream frames, m message) string {
-		switch m.Method {
-		case "initialize":
-			return initialized
-		case "tools/call":
-			send(stream, `{"jsonrpc":"2.0","method":"notifications/progress","params":{"progressToken":"gone","progress":1}}`)
-			send(stream, `{"jsonrpc":"2.0","method":"notifications/progress","params":{"progressToken":"mine","progress":2}}`)
-			send(stream, `{"jsonrpc":"2.0","method":"notifications/message","params":{"level":"info","data":"d"}}`)
-			return `"result":{"content":[]}`
+	atEach(t, func(t *testing.T, at endpoint) {
+		f := newFront(t, mcpConfig("a"))
+		f.ready("a", unruly(t, func(stream frames, m message) string {
+			switch m.Method {
+			case "initialize":
+				return initialized
+			case "tools/list":
+				return `"result":{"tools":[{"name":"x","inputSchema":{"type":"object"}}]}`
+			case "tools/call":
+				send(stream, `{"jsonrpc":"2.0","method":"notifications/progress","params":{"progressToken":"gone","progress":1}}`)
+				send(stream, `{"jsonrpc":"2.0","method":"notifications/progress","params":{"progressToken":"mine","progress":2}}`)
+				send(stream, `{"jsonrpc":"2.0","method":"notifications/message","params":{"level":"info","data":"d"}}`)
+				return `"result":{"content":[]}`
+			}
+			return methodNotFound
+		}))
+		a := f.openAt(at.path, nil).post(`{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"` + at.prefix + `x","_meta":{"progressToken":"mine"}}}`)
+		if len(a.messages) != 3 || !strings.Contains(a.messages[0], "mine") || !strings.Contains(a.messages[1], "message") || !strings.Contains(a.messages[2], "result") {
+			t.Errorf("%q", a.messages)
 		}
-		return methodNotFound
-	}))
-	a := f.open(nil).post(`{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"x","_meta":{"progressToken":"mine"}}}`)
-	if len(a.messages) != 3 || !strings.Contains(a.messages[0], "mine") || !strings.Contains(a.messages[1], "message") || !strings.Contains(a.messages[2], "result") {
-		t.Errorf("%q", a.messages)
-	}
+	})
 }
 
 // What is left of a request does not reach the next one.
 func TestLateMessagesAreDroppedWithoutSessions(t *testing.T) {
-	f := newFront(t, mcpConfig("a"))
-	f.ready("a", unruly(t, func(stream frames, m message) string {
-		if m.Method == "tools/call" {
-			send(stream, `{"jsonrpc":"2.0","method":"notifications/message","params":{"level":"info","data":"whose?"}}`)
-			other := int64(4711)
-			_ = stream.Send(&plughostv1.Frame{Request: &other, Message: []byte(`{"jsonrpc":"2.0","method":"notifications/message","params":{"data":"other"}}`)})
-			return `"result":{"content":[]}`
+	atEach(t, func(t *testing.T, at endpoint) {
+		f := newFront(t, mcpConfig("a"))
+		f.ready("a", unruly(t, func(stream frames, m message) string {
+			if m.Method == "tools/call" {
+				send(stream, `{"jsonrpc":"2.0","method":"notifications/message","params":{"level":"info","data":"whose?"}}`)
+				other := int64(4711)
+				_ = stream.Send(&plughostv1.Frame{Request: &other, Message: []byte(`{"jsonrpc":"2.0","method":"notifications/message","params":{"data":"other"}}`)})
+				return `"result":{"content":[]}`
+			}
+			if m.Method == "tools/list" {
+				return `"result":{"tools":[{"name":"x","inputSchema":{"type":"object"}}]}`
+			}
+			return initialized
+		}))
+		c := f.aloneAt(at.path)
+		for range 2 {
+			if a := c.callAlone(`1`, at.prefix+"x"); len(a.messages) != 1 || !strings.Contains(a.body, "result") {
+				t.Errorf("%q", a.messages)
+			}
 		}
-		return initialized
-	}))
-	c := f.alone()
-	for range 2 {
-		if a := c.callAlone(`1`, "x"); len(a.messages) != 1 || !strings.Contains(a.body, "result") {
-			t.Errorf("%q", a.messages)
-		}
-	}
+	})
 }
 
 func TestHeadersMustSayWhatIsInTheMessage(t *testing.T) {
-	f := newFront(t, mcpConfig("a"))
-	server := newServer("one")
-	server.AddTool(&mcp.Tool{Name: "where", InputSchema: json.RawMessage(`{"type":"object","properties":{"region":{"type":"string","x-mcp-header":"Region"},"n":{"type":"integer","x-mcp-header":"N"}}}`)},
-		func(context.Context, *mcp.CallToolRequest) (*mcp.CallToolResult, error) { return text("there"), nil })
-	f.ready("a", newPlugin(t, server))
-	where := func(arguments string) string {
-		return `{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"where","arguments":` + arguments + `,` + rawMeta + `}}`
-	}
-	headers := func(pairs ...string) map[string]string {
-		header := map[string]string{"Mcp-Method": "tools/call", "Mcp-Name": "where"}
-		for i := 0; i < len(pairs); i += 2 {
-			header[pairs[i]] = pairs[i+1]
+	atEach(t, func(t *testing.T, at endpoint) {
+		f := newFront(t, mcpConfig("a"))
+		server := newServer("one")
+		server.AddTool(&mcp.Tool{Name: "where", InputSchema: json.RawMessage(`{"type":"object","properties":{"region":{"type":"string","x-mcp-header":"Region"},"n":{"type":"integer","x-mcp-header":"N"}}}`)},
+			func(context.Context, *mcp.CallToolRequest) (*mcp.CallToolResult, error) { return text("there"), nil })
+		f.ready("a", newPlugin(t, server))
+		where := func(arguments string) string {
+			return `{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"` + at.prefix + `where","arguments":` + arguments + `,` + rawMeta + `}}`
 		}
-		return header
-	}
-	tests := []struct {
-		name, body string
-		header     map[string]string
-		status     int
-		say        string
-	}{
-		{"all is well", where(`{"region":"eu","n":7}`), headers("Mcp-Param-Region", "eu", "Mcp-Param-N", "7"), 200, "there"},
-		{"encoded", where(`{"region":"\u00e9"}`), headers("Mcp-Param-Region", "=?base64?w6k=?="), 200, "there"},
-		{"an argument's header is missing", where(`{"region":"eu"}`), headers(), 400, "-32020"},
-		{"an argument's header is another", where(`{"region":"eu"}`), headers("Mcp-Param-Region", "us"), 400, "-32020"},
-		{"an argument is missing", where(`{}`), headers("Mcp-Param-Region", "us"), 400, "-32020"},
-		{"another method", where(`{}`), headers("Mcp-Method", "tools/list"), 400, "-32020"},
-		{"no method", where(`{}`), headers("Mcp-Method", ""), 400, "-32020"},
-		{"another name", where(`{}`), headers("Mcp-Name", "one"), 400, "-32020"},
-		{"another revision", where(`{}`), headers("Mcp-Protocol-Version", "2026-08-01"), 400, "-32020"},
-		{"no revision in the message", `{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"where"}}`, headers(), 400, "-32602"},
-		{"an unknown tool", strings.Replace(where(`{}`), "where", "nope", 1), headers("Mcp-Name", "nope"), 400, "nope"},
-		{"an unknown method", `{"jsonrpc":"2.0","id":1,"method":"no/such","params":{` + rawMeta + `}}`, headers("Mcp-Method", "no/such"), 404, "-32601"},
-	}
-	for _, test := range tests {
-		t.Run(test.name, func(t *testing.T) {
-			if a := f.alone().do(http.MethodPost, test.body, test.header); a.status != test.status || !strings.Contains(a.body, test.say) {
-				t.Errorf("status %d, %s", a.status, a.body)
+		headers := func(pairs ...string) map[string]string {
+			header := map[string]string{"Mcp-Method": "tools/call", "Mcp-Name": at.prefix + "where"}
+			for i := 0; i < len(pairs); i += 2 {
+				header[pairs[i]] = pairs[i+1]
 			}
-		})
-	}
+			return header
+		}
+		tests := []struct {
+			name, body string
+			header     map[string]string
+			status     int
+			say        string
+		}{
+			{"all is well", where(`{"region":"eu","n":7}`), headers("Mcp-Param-Region", "eu", "Mcp-Param-N", "7"), 200, "there"},
+			{"encoded", where(`{"region":"\u00e9"}`), headers("Mcp-Param-Region", "=?base64?w6k=?="), 200, "there"},
+			{"an argument's header is missing", where(`{"region":"eu"}`), headers(), 400, "-32020"},
+			{"an argument's header is another", where(`{"region":"eu"}`), headers("Mcp-Param-Region", "us"), 400, "-32020"},
+			{"an argument is missing", where(`{}`), headers("Mcp-Param-Region", "us"), 400, "-32020"},
+			{"another method", where(`{}`), headers("Mcp-Method", "tools/list"), 400, "-32020"},
+			{"no method", where(`{}`), headers("Mcp-Method", ""), 400, "-32020"},
+			{"another name", where(`{}`), headers("Mcp-Name", "one"), 400, "-32020"},
+			{"another revision", where(`{}`), headers("Mcp-Protocol-Version", "2026-08-01"), 400, "-32020"},
+			{"no revision in the message", `{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"` + at.prefix + `where"}}`, headers(), 400, "-32602"},
+			{"an unknown tool", strings.Replace(where(`{}`), "where", "nope", 1), headers("Mcp-Name", "nope"), 400, "nope"},
+			{"an unknown method", `{"jsonrpc":"2.0","id":1,"method":"no/such","params":{` + rawMeta + `}}`, headers("Mcp-Method", "no/such"), 404, "-32601"},
+		}
+		for _, test := range tests {
+			t.Run(test.name, func(t *testing.T) {
+				if a := f.aloneAt(at.path).do(http.MethodPost, test.body, test.header); a.status != test.status || !strings.Contains(a.body, test.say) {
+					t.Errorf("status %d, %s", a.status, a.body)
+				}
+			})
+		}
+	})
 }
 
 // Two requests to listen are two subscriptions, each with its client's id.
 func TestSubscriptionsAreNamedAsTheirClientsNameThem(t *testing.T) {
-	f := newFront(t, mcpConfig("a"))
-	server := newServer("one")
-	f.ready("a", newPlugin(t, server))
-	var streams []*bufio.Scanner
-	for _, id := range []string{`"mine"`, `77`} {
-		response := f.alone().send(http.MethodPost, `{"jsonrpc":"2.0","id":`+id+`,"method":"subscriptions/listen","params":{"notifications":{"toolsListChanged":true},`+rawMeta+`}}`,
-			map[string]string{"Mcp-Method": "subscriptions/listen"})
-		defer response.Body.Close()
-		lines := bufio.NewScanner(response.Body)
-		for lines.Scan() && !strings.Contains(lines.Text(), "acknowledged") { // until it listens
+	atEach(t, func(t *testing.T, at endpoint) {
+		f := newFront(t, mcpConfig("a"))
+		server := newServer("one")
+		f.ready("a", newPlugin(t, server))
+		var streams []*bufio.Scanner
+		for _, id := range []string{`"mine"`, `77`} {
+			response := f.aloneAt(at.path).send(http.MethodPost, `{"jsonrpc":"2.0","id":`+id+`,"method":"subscriptions/listen","params":{"notifications":{"toolsListChanged":true},`+rawMeta+`}}`,
+				map[string]string{"Mcp-Method": "subscriptions/listen"})
+			defer response.Body.Close()
+			lines := bufio.NewScanner(response.Body)
+			for lines.Scan() && !strings.Contains(lines.Text(), "acknowledged") { // until it listens
+			}
+			streams = append(streams, lines)
 		}
-		streams = append(streams, lines)
-	}
-	addTool(server, "two", nil)
-	for i, id := range []string{`"mine"`, `77`} {
-		for streams[i].Scan() && !strings.Contains(streams[i].Text(), "list_changed") {
+		addTool(server, "two", nil)
+		for i, id := range []string{`"mine"`, `77`} {
+			for streams[i].Scan() && !strings.Contains(streams[i].Text(), "list_changed") {
+			}
+			if got := streams[i].Text(); !strings.Contains(got, `"io.modelcontextprotocol/subscriptionId":`+id) {
+				t.Errorf("%q", got)
+			}
 		}
-		if got := streams[i].Text(); !strings.Contains(got, `"io.modelcontextprotocol/subscriptionId":`+id) {
-			t.Errorf("%q", got)
-		}
-	}
+	})
 }
 
 func TestOfferedToolsChangeForWhoListens(t *testing.T) {
@@ -827,36 +885,38 @@ func TestListeningOutlivesThePlugin(t *testing.T) {
 // A client that does not take a large answer holds up no other call, not even
 // of its own session.
 func TestLargeAnswerThatIsNotReadHoldsUpNobody(t *testing.T) {
-	f := newFront(t, mcpConfig("a"))
-	server := newServer("one")
-	large := strings.Repeat("x", 16<<20)
-	sent := make(chan struct{}, 1)
-	addTool(server, "large", func(context.Context, *mcp.CallToolRequest) (*mcp.CallToolResult, error) {
-		sent <- struct{}{}
-		return text(large), nil
-	})
-	f.ready("a", newPlugin(t, server))
-	c := f.open(nil)
-	conn, err := net.Dial("tcp", strings.TrimPrefix(f.url, "http://"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer conn.Close()
-	if err := conn.(*net.TCPConn).SetReadBuffer(4096); err != nil {
-		t.Fatal(err)
-	}
-	const body = `{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"large"}}`
-	if _, err := fmt.Fprintf(conn, "POST /mcp/a HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\nMcp-Session-Id: %s\r\n"+
-		"Accept: application/json, text/event-stream\r\nContent-Length: %d\r\n\r\n%s", c.header["Mcp-Session-Id"], len(body), body); err != nil {
-		t.Fatal(err)
-	}
-	<-sent
-	for id := 2; id < 12; id++ {
-		if a := c.post(fmt.Sprintf(`{"jsonrpc":"2.0","id":%d,"method":"tools/call","params":{"name":"one"}}`, id)); !strings.Contains(a.body, `"text":"one"`) {
-			t.Errorf("%s", a.body)
+	atEach(t, func(t *testing.T, at endpoint) {
+		f := newFront(t, mcpConfig("a"))
+		server := newServer("one")
+		large := strings.Repeat("x", 16<<20)
+		sent := make(chan struct{}, 1)
+		addTool(server, "large", func(context.Context, *mcp.CallToolRequest) (*mcp.CallToolResult, error) {
+			sent <- struct{}{}
+			return text(large), nil
+		})
+		f.ready("a", newPlugin(t, server))
+		c := f.openAt(at.path, nil)
+		conn, err := net.Dial("tcp", strings.TrimPrefix(f.url, "http://"))
+		if err != nil {
+			t.Fatal(err)
 		}
-	}
-	if a := c.post(`{"jsonrpc":"2.0","id":12,"method":"tools/call","params":{"name":"large"}}`); !strings.Contains(a.body, large) {
-		t.Errorf("%d bytes, for who reads them", len(a.body))
-	}
+		defer conn.Close()
+		if err := conn.(*net.TCPConn).SetReadBuffer(4096); err != nil {
+			t.Fatal(err)
+		}
+		body := `{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"` + at.prefix + `large"}}`
+		if _, err := fmt.Fprintf(conn, "POST %s HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\nMcp-Session-Id: %s\r\n"+
+			"Accept: application/json, text/event-stream\r\nContent-Length: %d\r\n\r\n%s", at.path, c.header["Mcp-Session-Id"], len(body), body); err != nil {
+			t.Fatal(err)
+		}
+		<-sent
+		for id := 2; id < 12; id++ {
+			if a := c.post(fmt.Sprintf(`{"jsonrpc":"2.0","id":%d,"method":"tools/call","params":{"name":"%sone"}}`, id, at.prefix)); !strings.Contains(a.body, `"text":"one"`) {
+				t.Errorf("%s", a.body)
+			}
+		}
+		if a := c.post(`{"jsonrpc":"2.0","id":12,"method":"tools/call","params":{"name":"` + at.prefix + `large"}}`); !strings.Contains(a.body, large) {
+			t.Errorf("%d bytes, for who reads them", len(a.body))
+		}
+	})
 }
