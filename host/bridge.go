@@ -62,10 +62,11 @@ func program(service config.Service, spec *launch.Spec) error {
 	// The name is for people who list processes; the rest may be secret.
 	spec.Args = []string{bridgeName(service), service.Name}
 	target := bridge.Target{
-		Args:     service.Exec,
-		Isolated: service.Sessions == config.SessionsIsolated,
-		URL:      service.URL,
-		Headers:  service.Headers,
+		Args:        service.Exec,
+		Isolated:    service.Sessions == config.SessionsIsolated,
+		Sessionless: service.Sessions == config.SessionsNone,
+		URL:         service.URL,
+		Headers:     service.Headers,
 	}
 	if service.Exec != nil {
 		target.Path = service.Path

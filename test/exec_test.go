@@ -89,6 +89,24 @@ func TestOneServerServesAllSessions(t *testing.T) {
 	}
 }
 
+// TestServerWithoutSessions is used as its requests stand alone, by clients of
+// both kinds at all endpoints.
+func TestServerWithoutSessions(t *testing.T) {
+	t.Parallel()
+	h := startFaults(t, hostOptions{}, server("f", "  sessions = \"none\"\n"))
+	h.waitReady()
+	want := servers(t, h.status()["f"])
+	for _, revision := range []string{"2025-11-25", "2026-07-28"} {
+		for path, tool := range map[string]string{"/mcp": "f__pid", "/mcp/f": "pid"} {
+			got := callTool[struct{ PID int }](t, connectAs(t, h.base+path, revision, nil), tool, map[string]any{})
+			if !slices.Equal(want, []int{got.PID}) {
+				t.Errorf("%s at %s is served by pid %d, want %v", revision, path, got.PID, want)
+			}
+		}
+	}
+	h.stop()
+}
+
 // TestServerWritesALot has a call write a megabyte to standard error, which
 // nobody but the bridge reads, and return five.
 func TestServerWritesALot(t *testing.T) {

@@ -140,16 +140,42 @@ func (c *client) deliver(m wire.Message) {
 	c.put(m.Raw)
 }
 
+// deliverFor has a message of a server sent that belongs to a request.
+func (c *client) deliverFor(id []byte, m wire.Message) {
+	if m.Kind == wire.Response {
+		c.answer(id, m.Raw)
+		return
+	}
+	c.putFor(id, m.Raw)
+}
+
 // fail answers a request that was not begun, or cannot be answered otherwise.
 func (c *client) fail(id []byte, code int, reason string) { c.put(failure(id, code, reason)) }
 
+// succeed answers a request with a result.
+func (c *client) succeed(request wire.Message, result []byte) {
+	id := request.Bytes(request.ID)
+	c.answer(id, success(id, result))
+}
+
+// refuse answers a request with an error.
+func (c *client) refuse(request wire.Message, code int, reason string) {
+	id := request.Bytes(request.ID)
+	c.answer(id, failure(id, code, reason))
+}
+
 // failure is the answer of a request that failed.
 func failure(id []byte, code int, reason string) []byte {
-	text, err := json.Marshal(reason)
+	return fmt.Appendf(nil, `{"jsonrpc":"2.0","id":%s,"error":{"code":%d,"message":%s}}`, id, code, jsonText(reason))
+}
+
+// jsonText is a text as JSON has it.
+func jsonText(text string) []byte {
+	encoded, err := json.Marshal(text)
 	if err != nil { // of a string: there is none
-		text = []byte(`"internal error"`)
+		return []byte(`"internal error"`)
 	}
-	return fmt.Appendf(nil, `{"jsonrpc":"2.0","id":%s,"error":{"code":%d,"message":%s}}`, id, code, text)
+	return encoded
 }
 
 // success is the answer of a request with a result, which is JSON.

@@ -7,12 +7,14 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"mime"
 	"net/http"
 	"net/url"
 	"sync"
 	"time"
 
+	"github.com/plughost/plughost/shared/mcphttp"
 	"github.com/plughost/plughost/shared/wire"
 )
 
@@ -72,9 +74,11 @@ func (e *statusError) refused() bool {
 // errForgotten says that the server does not know the session any more.
 var errForgotten = errors.New("the remote server does not know the session any more")
 
-// link is a session with a remote server, as it is on the wire.
+// link is a session with a remote server, as it is on the wire, or what stands
+// alone.
 type link struct {
 	*endpoint
+	tools *mcphttp.ToolHeaders // repeats in headers what is in requests; nil in a session
 
 	mu       sync.Mutex
 	id       string // "" if the server gives none
@@ -83,7 +87,7 @@ type link struct {
 
 // do makes a request. Its errors do not show the address, which may have a
 // secret in it.
-func (l *link) do(ctx context.Context, method string, body []byte, lastEvent string) (*http.Response, error) {
+func (l *link) do(ctx context.Context, method string, body []byte, header http.Header) (*http.Response, error) {
 	req, err := http.NewRequestWithContext(ctx, method, l.url, bytes.NewReader(body))
 	if err != nil {
 		return nil, errors.New("the remote server's URL makes no sense")
@@ -96,9 +100,7 @@ func (l *link) do(ctx context.Context, method string, body []byte, lastEvent str
 		req.Header.Set("Accept", "application/json, text/event-stream")
 		req.Header.Set("Content-Type", "application/json")
 	}
-	if lastEvent != "" {
-		req.Header.Set("Last-Event-ID", lastEvent)
-	}
+	maps.Copy(req.Header, header)
 	l.mu.Lock()
 	id, revision := l.id, l.revision
 	l.mu.Unlock()
@@ -122,9 +124,17 @@ func (l *link) do(ctx context.Context, method string, body []byte, lastEvent str
 	return resp, nil
 }
 
+// after asks for the events that come after one.
+func after(event string) http.Header {
+	if event == "" {
+		return nil
+	}
+	return http.Header{"Last-Event-Id": {event}}
+}
+
 // tell posts a notification or an answer, and returns when the server has it.
 func (l *link) tell(ctx context.Context, message []byte) error {
-	resp, err := l.do(ctx, http.MethodPost, message, "")
+	resp, err := l.do(ctx, http.MethodPost, message, nil)
 	if err != nil {
 		return err
 	}
@@ -139,7 +149,11 @@ func (l *link) tell(ctx context.Context, message []byte) error {
 // last. If the connection breaks before that it asks for the rest, where the
 // server keeps it; the request itself is never repeated.
 func (l *link) ask(ctx context.Context, request wire.Message, deliver func(wire.Message)) error {
-	resp, err := l.do(ctx, http.MethodPost, request.Raw, "")
+	header := make(http.Header)
+	if l.tools != nil {
+		l.tools.Repeat(header, request)
+	}
+	resp, err := l.do(ctx, http.MethodPost, request.Raw, header)
 	if err != nil {
 		return err
 	}
@@ -182,7 +196,7 @@ func (l *link) negotiating(deliver func(wire.Message)) func(wire.Message) {
 func (l *link) listen(ctx context.Context, deliver func(wire.Message)) error {
 	s := &answerStream{link: l, deliver: func(m wire.Message) bool { deliver(m); return false }}
 	for wait := minReconnect; ; wait = min(2*wait, maxReconnect) {
-		resp, err := l.do(ctx, http.MethodGet, nil, s.last)
+		resp, err := l.do(ctx, http.MethodGet, nil, after(s.last))
 		switch {
 		case errors.Is(err, errForgotten):
 			return err
@@ -211,7 +225,7 @@ func (l *link) close(ctx context.Context) {
 	}
 	ctx, cancel := context.WithTimeout(ctx, deleteTimeout)
 	defer cancel()
-	if resp, err := l.do(ctx, http.MethodDelete, nil, ""); err == nil {
+	if resp, err := l.do(ctx, http.MethodDelete, nil, nil); err == nil {
 		resp.Body.Close()
 	}
 }
@@ -239,7 +253,7 @@ func (s *answerStream) read(ctx context.Context, resp *http.Response) error {
 			return err
 		}
 		before := s.last
-		if resp, err = s.link.do(ctx, http.MethodGet, nil, s.last); err != nil {
+		if resp, err = s.link.do(ctx, http.MethodGet, nil, after(s.last)); err != nil {
 			continue
 		}
 		if !isStream(resp) {

@@ -3,6 +3,8 @@
 package main
 
 import (
+	"context"
+	"encoding/json"
 	"io"
 	"log"
 	"strings"
@@ -39,13 +41,60 @@ func FuzzServer(f *testing.F) {
 		s.ready = true
 		s.subscribed[watched] = true
 		s.listeners["7"] = &listener{id: []byte("7")}
-		for id, added := range map[string]string{`"a"`: "", "7": `"resultType":"complete"`} {
-			if _, open := s.add(&call{member: s, id: []byte(id), token: []byte("1.5"), added: []byte(added), asks: true}); !open {
+		for id, added := range map[string][]addition{`"a"`: nil, "7": {{"resultType", `"complete"`}}} {
+			if _, open := s.add(&call{member: s, id: []byte(id), token: []byte("1.5"), added: added, asks: true}); !open {
 				t.Fatal("the session is closed")
 			}
 		}
 		p := &process{log: log.New(io.Discard, "", 0)}
 		p.read(strings.NewReader(line), m.receive)
+		for _, frame := range c.take() {
+			if _, err := wire.Scan(frame.GetMessage()); err != nil {
+				t.Errorf("the client gets %q: %v", frame.GetMessage(), err)
+			}
+		}
+	})
+}
+
+// said is a server without sessions that answers everything with one message.
+type said struct{ message string }
+
+func (said) said() hello {
+	return hello{stateless, map[string]json.RawMessage{"capabilities": []byte("{}")}}
+}
+
+func (s said) ask(_ context.Context, request wire.Message, deliver func(wire.Message)) error {
+	m, err := wire.Scan([]byte(s.message))
+	if err != nil || m.Kind != wire.Response {
+		return errServerEnded
+	}
+	if at := request.ID; m.ID.Found() {
+		m, err = wire.Scan(m.Replace(nil, m.ID, request.Bytes(at)))
+	}
+	deliver(m)
+	return err
+}
+
+// Whatever a client with a session says, and a server without answers to it, the
+// client gets nothing but messages.
+func FuzzClientWithASession(f *testing.F) {
+	f.Add(`{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"a","_meta":{"x":1}}}`, `{"jsonrpc":"2.0","id":1,"result":{"resultType":"input_required","inputRequests":{"a":{"method":"roots/list"}},"requestState":"s"}}`)
+	f.Add(`{"jsonrpc":"2.0","id":"a","method":"initialize","params":{"protocolVersion":"2025-11-25","capabilities":{}}}`, `{"jsonrpc":"2.0","id":1,"result":{"resultType":"complete"}}`)
+	f.Add(`{"jsonrpc":"2.0","id":1,"method":"resources/read","params":[]}`, `{"jsonrpc":"2.0","id":null,"error":{"code":1,"message":"m"}}`)
+	f.Fuzz(func(t *testing.T, asks, answers string) {
+		m, err := wire.Scan([]byte(asks))
+		if err != nil || m.Kind != wire.Request {
+			return
+		}
+		c := newClient(&shared.Work{}, func(error) {})
+		g := newGuest(t.Context(), said{answers}, c)
+		g.close() // nobody waits
+		switch string(m.Method) {
+		case "initialize", "logging/setLevel", "resources/unsubscribe":
+			g.elder.request(m)
+		default:
+			_ = g.elder.call(g.life, m)
+		}
 		for _, frame := range c.take() {
 			if _, err := wire.Scan(frame.GetMessage()); err != nil {
 				t.Errorf("the client gets %q: %v", frame.GetMessage(), err)

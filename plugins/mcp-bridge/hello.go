@@ -5,8 +5,6 @@ import (
 	"fmt"
 	"slices"
 
-	"github.com/plughost/plughost/shared"
-	"github.com/plughost/plughost/shared/bridge"
 	"github.com/plughost/plughost/shared/wire"
 )
 
@@ -38,7 +36,7 @@ func greeting() any {
 			"sampling":    none,
 			"elicitation": map[string]any{"form": none, "url": none},
 		},
-		"clientInfo": map[string]any{"name": "plughost " + bridge.Name, "version": shared.MainVersion()},
+		"clientInfo": ownInfo(),
 	}
 }
 
@@ -73,7 +71,7 @@ func (s *member) initialize(message wire.Message) {
 		Capabilities    capabilities `json:"capabilities"`
 	}
 	if err := json.Unmarshal(message.Bytes(message.Params), &params); err != nil {
-		s.refuse(message, wire.CodeInvalidParams, fmt.Sprintf("cannot initialize the session: %v", err))
+		s.client.refuse(message, wire.CodeInvalidParams, fmt.Sprintf("cannot initialize the session: %v", err))
 		return
 	}
 	s.mux.mu.Lock()
@@ -81,16 +79,17 @@ func (s *member) initialize(message wire.Message) {
 	result, err := s.mux.hello.to(params.ProtocolVersion)
 	s.mux.mu.Unlock()
 	if err != nil {
-		s.refuse(message, wire.CodeInternal, err.Error())
+		s.client.refuse(message, wire.CodeInternal, err.Error())
 		return
 	}
-	s.succeed(message, result)
+	s.client.succeed(message, result)
 }
 
 // to is the result of initialize for a client that asks for a revision.
 func (h hello) to(revision string) ([]byte, error) {
-	if !slices.Contains(revisions, revision) || revision > h.revision {
-		revision = h.revision
+	newest := min(h.revision, revisions[len(revisions)-1])
+	if !slices.Contains(revisions, revision) || revision > newest {
+		revision = newest
 	}
 	result := make(map[string]json.RawMessage, len(h.result))
 	for name, value := range h.result {

@@ -47,7 +47,7 @@ func (s *member) request(ctx context.Context, message wire.Message) error {
 		s.initialize(message)
 		return nil
 	case "server/discover":
-		s.refuse(message, wire.CodeInvalidParams, "the request names no protocol version in its _meta")
+		s.client.refuse(message, wire.CodeInvalidParams, "the request names no protocol version in its _meta")
 		return nil
 	case "logging/setLevel":
 		return s.setLevel(ctx, message)
@@ -56,7 +56,7 @@ func (s *member) request(ctx context.Context, message wire.Message) error {
 	case "resources/unsubscribe":
 		return s.unsubscribe(ctx, message)
 	case "tasks/list":
-		s.refuse(message, wire.CodeMethodNotFound, "the server's tasks are those of all its clients")
+		s.client.refuse(message, wire.CodeMethodNotFound, "the server's tasks are those of all its clients")
 		return nil
 	case "tasks/get", "tasks/result", "tasks/cancel":
 		return s.task(ctx, message)
@@ -74,23 +74,11 @@ func (s *member) beginning(message wire.Message) *call {
 	return c
 }
 
-// succeed answers a request with a result.
-func (s *member) succeed(message wire.Message, result []byte) {
-	id := message.Bytes(message.ID)
-	s.client.answer(id, success(id, result))
-}
-
-// refuse answers a request with an error.
-func (s *member) refuse(message wire.Message, code int, reason string) {
-	id := message.Bytes(message.ID)
-	s.client.answer(id, failure(id, code, reason))
-}
-
 // forward passes a request on as the call c, which it completes.
 func (s *member) forward(ctx context.Context, message wire.Message, c *call) error {
 	token, err := message.ProgressToken()
 	if err != nil {
-		s.refuse(message, wire.CodeInvalidParams, err.Error())
+		s.client.refuse(message, wire.CodeInvalidParams, err.Error())
 		return nil
 	}
 	c.member, c.id, c.token = s, message.Bytes(message.ID), message.Bytes(token)
@@ -99,12 +87,18 @@ func (s *member) forward(ctx context.Context, message wire.Message, c *call) err
 	if !open {
 		return errNoClient
 	}
-	own := strconv.AppendUint(nil, id, 10)
-	edits := []edit{{message.ID, own}}
+	return s.mux.server.send(ctx, renumbered(message, token, id))
+}
+
+// renumbered is a request under another id, which is its progress token too if
+// it has one.
+func renumbered(request wire.Message, token wire.Span, number uint64) []byte {
+	own := strconv.AppendUint(nil, number, 10)
+	edits := []edit{{request.ID, own}}
 	if token.Found() {
 		edits = append(edits, edit{token, own})
 	}
-	return s.mux.server.send(ctx, splice(message.Raw, edits...))
+	return splice(request.Raw, edits...)
 }
 
 // add takes note of a call.

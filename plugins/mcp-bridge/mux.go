@@ -8,7 +8,9 @@ import (
 	"fmt"
 	"log"
 	"os"
+	"slices"
 	"strconv"
+	"strings"
 	"sync"
 	"time"
 
@@ -36,6 +38,8 @@ type mux struct {
 	server   *process // nil before its start
 	stopping bool
 	hello    hello
+	audience map[*listener]struct{} // without sessions: who listens
+	followed map[string]*followed   // without sessions: what the server tells of
 	members  map[*member]struct{}
 	calls    map[uint64]*call   // in flight at the server, by their ids there
 	asked    map[string]*member // whom a request of the server went to, by its id
@@ -48,12 +52,17 @@ type mux struct {
 
 // call is a request in flight at the server.
 type call struct {
-	member *member // nil for the bridge's own, and while it waits for its client
-	id     []byte  // as the client wrote it
-	token  []byte  // its progress token, nil if it has none
-	asks   bool    // the server may have to ask the client something for it
-	added  []byte  // members that its result gets, nil if none
+	member *member    // nil for the bridge's own, and while it waits for its client
+	id     []byte     // as the client wrote it
+	token  []byte     // its progress token, nil if it has none
+	asks   bool       // the server may have to ask the client something for it
+	added  []addition // members that its result gets if it has them not
 	done   func(answer wire.Message)
+
+	// Of a server without sessions:
+	heard func(wire.Message) // takes what is said in its course
+	level logLevel           // of the log that it wants to hear
+	begun func()             // a request to listen was acknowledged
 
 	alone bool          // the request stands alone, as in stateless
 	can   capabilities  // what its client can do, if so
@@ -62,46 +71,86 @@ type call struct {
 
 func newMux(start launcher, work *shared.Work, logger *log.Logger) *mux {
 	return &mux{
-		start:   start,
-		work:    work,
-		log:     logger,
-		exit:    exit,
-		own:     make(chan []byte, maxOwn),
-		members: make(map[*member]struct{}),
-		calls:   make(map[uint64]*call),
-		asked:   make(map[string]*member),
-		tasks:   make(map[string]*member),
-		rounds:  make(map[string]*round),
-		level:   noLevel,
+		start:    start,
+		work:     work,
+		log:      logger,
+		exit:     exit,
+		own:      make(chan []byte, maxOwn),
+		audience: make(map[*listener]struct{}),
+		followed: make(map[string]*followed),
+		members:  make(map[*member]struct{}),
+		calls:    make(map[uint64]*call),
+		asked:    make(map[string]*member),
+		tasks:    make(map[string]*member),
+		rounds:   make(map[string]*round),
+		level:    noLevel,
 	}
 }
 
 // exit ends the plugin as its server ended.
 func exit(err *shared.ExitError) { os.Exit(err.Status) }
 
-// Start starts the server and returns when it is initialized.
+// Start starts the server and returns when it has been greeted.
 func (m *mux) Start() error {
 	server, err := m.launch()
 	if err != nil {
 		return err
 	}
 	go m.say(server)
-	initialized := make(chan error, 1)
-	m.mu.Lock()
-	m.request("initialize", greeting(), func(answer wire.Message) { initialized <- m.greeted(answer) })
-	m.mu.Unlock()
-	select {
-	case err = <-initialized:
-	case <-server.drained:
-		err = server.end()
-	}
-	if err != nil {
+	if err := m.greet(server); err != nil {
 		m.stopServer(signalGrace)
 		return err
 	}
-	m.tell([]byte(`{"jsonrpc":"2.0","method":"notifications/initialized"}`))
 	go m.watch(server)
 	return nil
+}
+
+// greet begins with the server, in the way that is preferred or else in the
+// other one.
+func (m *mux) greet(server *process) error {
+	ways := []func(*process) error{m.initialize, m.discover}
+	if m.start.target.Sessionless {
+		slices.Reverse(ways)
+	}
+	first := ways[0](server)
+	if first == nil || errors.Is(first, errServerEnded) {
+		return first
+	}
+	if second := ways[1](server); second != nil {
+		return fmt.Errorf("%w; and %w", first, second)
+	}
+	how := "without sessions"
+	if m.start.target.Sessionless {
+		how = "with a session"
+	}
+	m.log.Printf("[INFO] the server is used %s: %v", how, first)
+	return nil
+}
+
+// initialize begins a session with the server.
+func (m *mux) initialize(server *process) error {
+	if err := m.first(context.Background(), server, "initialize", greeting(), m.greeted); err != nil {
+		return err
+	}
+	m.tell([]byte(`{"jsonrpc":"2.0","method":"notifications/initialized"}`))
+	return nil
+}
+
+// first has the server answer a first request.
+func (m *mux) first(ctx context.Context, server *process, method string, params any, take func(wire.Message) error) error {
+	taken := make(chan error, 1)
+	m.mu.Lock()
+	number := m.request(method, params, func(answer wire.Message) { taken <- take(answer) })
+	m.mu.Unlock()
+	select {
+	case err := <-taken:
+		return err
+	case <-server.drained:
+		return server.end()
+	case <-ctx.Done():
+		m.abandon(number)
+		return fmt.Errorf("the server does not answer %s", method)
+	}
 }
 
 func (m *mux) launch() (*process, error) {
@@ -172,6 +221,9 @@ func (m *mux) open(c *client) (upstream, error) {
 	if m.stopping {
 		return nil, errEnding
 	}
+	if m.sessionless() {
+		return newGuest(context.Background(), m, c), nil
+	}
 	s := &member{
 		mux: m, client: c, level: noLevel,
 		calls: make(map[string]uint64), subscribed: make(map[string]bool), listeners: make(map[string]*listener),
@@ -206,14 +258,15 @@ func (m *mux) tell(message []byte) {
 
 // request has a request of the bridge's own sent to the server. done, if it is
 // not nil, is called with the answer, and with the lock held, as it is here.
-func (m *mux) request(method string, params any, done func(wire.Message)) {
+func (m *mux) request(method string, params any, done func(wire.Message)) (number uint64) {
+	number = m.add(&call{done: done})
 	encoded, err := json.Marshal(params)
 	if err != nil {
 		m.log.Printf("[ERROR] cannot ask the server for %s: %v", method, err)
-		return
+		return number
 	}
-	id := m.add(&call{done: done})
-	m.tell(fmt.Appendf(nil, `{"jsonrpc":"2.0","id":%d,"method":%q,"params":%s}`, id, method, encoded))
+	m.tell(fmt.Appendf(nil, `{"jsonrpc":"2.0","id":%d,"method":%q,"params":%s}`, number, method, encoded))
+	return number
 }
 
 // add gives a call its id at the server.
@@ -255,7 +308,11 @@ func (m *mux) pinged() *ping {
 	if m.ping == nil {
 		p := &ping{make(chan struct{})}
 		m.ping = p
-		m.request("ping", struct{}{}, func(wire.Message) {
+		method, params := "ping", map[string]any{}
+		if m.sessionless() {
+			method, params["_meta"] = methodDiscover, ownMeta()
+		}
+		m.request(method, params, func(wire.Message) {
 			m.ping = nil
 			close(p.answered)
 		})
@@ -265,7 +322,7 @@ func (m *mux) pinged() *ping {
 
 func (m *mux) busy() bool {
 	for _, c := range m.calls {
-		if c.member != nil {
+		if c.member != nil || c.heard != nil {
 			return true
 		}
 	}
@@ -311,20 +368,31 @@ func (m *mux) answered(answer wire.Message) {
 	}
 }
 
+// addition is a member that a result gets.
+type addition struct{ name, value string }
+
 // returned is an answer as the client gets it.
 func (c *call) returned(answer wire.Message) []byte {
 	edits := []edit{{answer.ID, c.id}}
-	if at := answer.Result; len(c.added) > 0 && at.Found() && answer.Raw[at.Start] == '{' {
-		edits = append(edits, edit{wire.Span{Start: at.Start, End: at.Start + 1}, c.opening(answer.Bytes(at))})
+	if at := answer.Result; at.Found() && answer.Raw[at.Start] == '{' {
+		edits = append(edits, edit{wire.Span{Start: at.Start, End: at.Start + 1}, c.opening(answer)})
 	}
 	return splice(answer.Raw, edits...)
 }
 
-// opening is the beginning of an object that gets the call's members.
-func (c *call) opening(object []byte) []byte {
-	opening := append([]byte("{"), c.added...)
-	if len(bytes.TrimSpace(object[1:])) > 1 {
-		opening = append(opening, ',')
+// opening is the beginning of a result that gets the call's additions. What the
+// server has said itself stays.
+func (c *call) opening(answer wire.Message) []byte {
+	var members []string
+	for _, a := range c.added {
+		if said, err := answer.Find(answer.Result, a.name); err == nil && !said.Found() {
+			members = append(members, fmt.Sprintf("%q:%s", a.name, a.value))
+		}
 	}
-	return opening
+	opening := "{" + strings.Join(members, ",")
+	object := answer.Bytes(answer.Result)
+	if len(members) > 0 && len(bytes.TrimSpace(object[1:])) > 1 {
+		opening += ","
+	}
+	return []byte(opening)
 }

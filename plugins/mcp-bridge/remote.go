@@ -17,16 +17,20 @@ import (
 // tellTimeout is what a remote server has to take a notification.
 const tellTimeout = 30 * time.Second
 
-// remote gives each session one with a server elsewhere. Of one session of its
-// own it knows whether that server answers.
+// remote gives each session one with a server elsewhere, and passes on what
+// stands alone to one that knows such requests. Of a session of its own, or by
+// asking it what it is, it knows whether that server answers.
 type remote struct {
 	*endpoint
 	log    *log.Logger
 	life   context.Context
 	cancel context.CancelFunc
+	// Of these there is one at the least, once the server was greeted.
+	sessions bool         // it has sessions
+	alone    *remoteAsker // for what needs none; nil if it does not know that
 
 	checking sync.Mutex
-	probe    *link // the session to check the health with
+	probe    *link // the session to check the health with, if it has any
 }
 
 func newRemote(target bridge.Target, logger *log.Logger) *remote {
@@ -54,12 +58,23 @@ func (r *remote) Start() error {
 	}
 }
 
-// greet begins the bridge's own session.
+// greet finds out what the server can.
 func (r *remote) greet(ctx context.Context) error {
+	alone, discoverErr := r.discover(ctx)
+	err := r.initialize(ctx)
+	if err != nil && discoverErr != nil {
+		return err
+	}
+	r.sessions, r.alone = err == nil, alone
+	return nil
+}
+
+// initialize begins the bridge's own session.
+func (r *remote) initialize(ctx context.Context) error {
 	params, err := json.Marshal(map[string]any{
 		"protocolVersion": revisions[len(revisions)-1],
 		"capabilities":    struct{}{},
-		"clientInfo":      map[string]any{"name": "plughost " + bridge.Name, "version": shared.MainVersion()},
+		"clientInfo":      ownInfo(),
 	})
 	if err != nil {
 		return err
@@ -94,9 +109,13 @@ func (r *remote) ask(ctx context.Context, l *link, method string, params []byte)
 func (r *remote) Health(ctx context.Context) error {
 	r.checking.Lock()
 	defer r.checking.Unlock()
+	if !r.sessions {
+		_, err := r.discover(ctx)
+		return err
+	}
 	err := r.ask(ctx, r.probe, "ping", []byte("{}"))
 	if errors.Is(err, errForgotten) {
-		return r.greet(ctx)
+		return r.initialize(ctx)
 	}
 	return err
 }
@@ -114,9 +133,14 @@ func (r *remote) Stop(ctx context.Context) {
 
 // open implements backend.
 func (r *remote) open(c *client) (upstream, error) {
-	a := &away{link: &link{endpoint: r.endpoint}, client: c, calls: make(map[string]context.CancelFunc)}
-	a.life, a.cancel = context.WithCancel(r.life)
-	return a, nil
+	switch {
+	case r.alone == nil:
+		return r.away(c), nil
+	case !r.sessions:
+		return newGuest(r.life, r.alone, c), nil
+	default:
+		return &either{r.away(c), newGuest(r.life, r.alone, c)}, nil
+	}
 }
 
 // away is a session with a remote server.
@@ -125,9 +149,13 @@ type away struct {
 	client *client
 	life   context.Context
 	cancel context.CancelFunc
+	calls  inFlight
+}
 
-	mu    sync.Mutex
-	calls map[string]context.CancelFunc // in flight, by their ids
+func (r *remote) away(c *client) *away {
+	a := &away{link: &link{endpoint: r.endpoint}, client: c}
+	a.life, a.cancel = context.WithCancel(r.life)
+	return a
 }
 
 // send implements upstream. A request waits for its answer beside those that
@@ -137,11 +165,10 @@ func (a *away) send(_ context.Context, m wire.Message) error {
 		return a.pass(m)
 	}
 	if string(m.Method) == "server/discover" {
-		id := m.Bytes(m.ID)
-		a.client.answer(id, failure(id, wire.CodeMethodNotFound, "this server is served to clients that initialize a session"))
+		a.client.refuse(m, wire.CodeMethodNotFound, "this server is served to clients that initialize a session")
 		return nil
 	}
-	ctx, done := a.begin(m.Bytes(m.ID))
+	ctx, done := a.calls.begin(a.life, m.Bytes(m.ID))
 	go func() {
 		defer done()
 		id := m.Bytes(m.ID)
@@ -155,31 +182,6 @@ func (a *away) send(_ context.Context, m wire.Message) error {
 		}
 	}()
 	return nil
-}
-
-// begin takes note of a call, until done is called.
-func (a *away) begin(id []byte) (ctx context.Context, done func()) {
-	ctx, cancel := context.WithCancel(a.life)
-	a.mu.Lock()
-	defer a.mu.Unlock()
-	a.calls[string(id)] = cancel
-	return ctx, func() {
-		cancel()
-		a.mu.Lock()
-		defer a.mu.Unlock()
-		delete(a.calls, string(id))
-	}
-}
-
-// giveUp ends a call, of which the server was told that it is cancelled.
-func (a *away) giveUp(id []byte) {
-	a.mu.Lock()
-	cancel := a.calls[string(id)]
-	a.mu.Unlock()
-	if cancel != nil {
-		cancel()
-	}
-	a.client.done(id)
 }
 
 // pass passes on what wants no answer. That the server does not take it is not
@@ -196,7 +198,8 @@ func (a *away) pass(m wire.Message) error {
 		go a.hear()
 	case "notifications/cancelled":
 		if span, err := m.CancelledID(); err == nil {
-			a.giveUp(m.Bytes(span))
+			a.calls.giveUp(m.Bytes(span))
+			a.client.done(m.Bytes(span))
 		}
 	}
 	return nil

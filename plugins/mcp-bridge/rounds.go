@@ -83,19 +83,19 @@ func (s *member) resume(ctx context.Context, message wire.Message, state string)
 		InputResponses map[string]json.RawMessage `json:"inputResponses"`
 	}
 	if err := json.Unmarshal(message.Bytes(message.Params), &params); err != nil {
-		s.refuse(message, wire.CodeInvalidParams, err.Error())
+		s.client.refuse(message, wire.CodeInvalidParams, err.Error())
 		return nil
 	}
 	token, err := message.ProgressToken()
 	if err != nil {
-		s.refuse(message, wire.CodeInvalidParams, err.Error())
+		s.client.refuse(message, wire.CodeInvalidParams, err.Error())
 		return nil
 	}
 	s.mux.mu.Lock()
 	r := s.mux.rounds[state]
 	if r == nil || s.closed {
 		s.mux.mu.Unlock()
-		s.refuse(message, wire.CodeInvalidParams, "the requestState is of no request that waits")
+		s.client.refuse(message, wire.CodeInvalidParams, "the requestState is of no request that waits")
 		return nil
 	}
 	delete(s.mux.rounds, state)

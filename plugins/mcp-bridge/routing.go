@@ -29,6 +29,10 @@ func (m *mux) question(message wire.Message) {
 		m.tell(success(id, []byte("{}")))
 		return
 	}
+	if m.sessionless() {
+		m.tell(failure(id, wire.CodeMethodNotFound, method+": a server without sessions asks in its results"))
+		return
+	}
 	able, known := abilities[method]
 	if !known {
 		able = func(capabilities) bool { return true }
@@ -37,14 +41,14 @@ func (m *mux) question(message wire.Message) {
 	candidates := slices.DeleteFunc(slices.Clone(callers), func(c caller) bool { return !able(c.can()) })
 	switch {
 	case len(candidates) == 1:
-		m.ask(candidates[0], message)
+		m.pose(candidates[0], message)
 	case len(candidates) > 1:
 		m.tell(failure(id, codeUnavailable, fmt.Sprintf(
 			`%s: %d clients have calls in flight, and nothing says which of them it is for; with sessions = "isolated" each has a server of its own`, method, len(candidates))))
 	case len(callers) > 0:
 		m.tell(failure(id, wire.CodeMethodNotFound, method+": the client whose call is in flight cannot do that"))
 	case m.only(able) != nil:
-		m.ask(caller{member: m.only(able)}, message)
+		m.pose(caller{member: m.only(able)}, message)
 	case method == "roots/list":
 		m.tell(success(id, []byte(`{"roots":[]}`)))
 	default:
@@ -98,7 +102,7 @@ func (m *mux) only(able func(capabilities) bool) *member {
 	return found
 }
 
-func (m *mux) ask(c caller, message wire.Message) {
+func (m *mux) pose(c caller, message wire.Message) {
 	if c.call != nil {
 		m.park(c.call, c.number, message)
 		return
@@ -139,7 +143,10 @@ func (m *mux) notified(message wire.Message) {
 		m.updated(message)
 	case "notifications/tasks/status":
 		m.taskChanged(message)
+	case methodAcknowledged:
+		m.acknowledged(message)
 	default:
+		m.tellAudience(message)
 		for s := range m.members {
 			s.tellListeners(message)
 			if s.ready {
@@ -165,7 +172,7 @@ func (m *mux) progressed(message wire.Message) {
 	if c == nil || c.token == nil {
 		return
 	}
-	c.member.client.putFor(c.id, message.Replace(nil, span, c.token))
+	c.hear(message.Replace(nil, span, c.token))
 }
 
 // withdrawn passes on that the server does not need an answer any more.

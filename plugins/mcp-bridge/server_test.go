@@ -10,6 +10,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/modelcontextprotocol/go-sdk/jsonrpc"
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 )
 
@@ -19,6 +20,10 @@ func TestMain(m *testing.M) {
 	switch slices.Concat(os.Args, []string{""})[1] {
 	case "serve":
 		err = serve()
+	case "serve with sessions":
+		err = serve(methodDiscover)
+	case "serve without sessions":
+		err = serve("initialize")
 	case "end":
 		err = endAt(os.Args[2])
 	default:
@@ -35,9 +40,19 @@ const (
 	plain   = "test://plain"
 )
 
-// serve serves on standard input and output.
-func serve() error {
-	return newServer().Run(context.Background(), &mcp.StdioTransport{})
+// serve serves on standard input and output, but for methods that it does not
+// know.
+func serve(unknown ...string) error {
+	server := newServer()
+	server.AddReceivingMiddleware(func(next mcp.MethodHandler) mcp.MethodHandler {
+		return func(ctx context.Context, method string, req mcp.Request) (mcp.Result, error) {
+			if slices.Contains(unknown, method) {
+				return nil, &jsonrpc.Error{Code: jsonrpc.CodeMethodNotFound, Message: "method not found"}
+			}
+			return next(ctx, method, req)
+		}
+	})
+	return server.Run(context.Background(), &mcp.StdioTransport{})
 }
 
 // newServer is a server of the official SDK.
@@ -61,6 +76,7 @@ func newServer() *mcp.Server {
 			return &mcp.CallToolResult{Content: []mcp.Content{&mcp.TextContent{Text: text}}}, nil, nil
 		})
 	}
+	server.AddTool(&mcp.Tool{Name: "need", InputSchema: map[string]any{"type": "object"}}, need)
 	cancelled := make(chan struct{}, 16)
 	add("pid", func(context.Context, *mcp.ServerSession, any) (string, error) { return fmt.Sprint(os.Getpid()), nil })
 	add("ask", func(ctx context.Context, session *mcp.ServerSession, _ any) (string, error) {
@@ -128,4 +144,25 @@ func newServer() *mcp.Server {
 		return "", nil
 	})
 	return server
+}
+
+// need is a tool that asks for something in its result, as servers without
+// sessions do, twice.
+func need(_ context.Context, req *mcp.CallToolRequest) (*mcp.CallToolResult, error) {
+	answer, ok := req.Params.InputResponses["who"].(*mcp.ElicitResult)
+	switch {
+	case ok && req.Params.RequestState == "second":
+		return &mcp.CallToolResult{Content: []mcp.Content{&mcp.TextContent{Text: answer.Action}}}, nil
+	case ok:
+		return who("second"), nil
+	default:
+		return who("first"), nil
+	}
+}
+
+func who(state string) *mcp.CallToolResult {
+	return &mcp.CallToolResult{
+		InputRequests: mcp.InputRequestMap{"who": &mcp.ElicitParams{Message: "who?", RequestedSchema: map[string]any{"type": "object", "properties": map[string]any{}}}},
+		RequestState:  state,
+	}
 }

@@ -79,4 +79,4 @@ func receive(ctx context.Context, stream stream, c *client, up upstream) error {
 
 // isWork tells the requests that a plugin which is to end finishes. A listener's
 // lasts as long as its client likes.
-func isWork(method []byte) bool { return string(method) != "subscriptions/listen" }
+func isWork(method []byte) bool { return string(method) != methodListen }

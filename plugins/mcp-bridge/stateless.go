@@ -36,35 +36,35 @@ func (s *member) standingAlone(ctx context.Context, message wire.Message, revisi
 	}
 	can, err := capabilitiesOf(message)
 	if err != nil {
-		s.refuse(message, wire.CodeInvalidParams, err.Error())
+		s.client.refuse(message, wire.CodeInvalidParams, err.Error())
 		return nil
 	}
 	switch method := string(message.Method); method {
-	case "server/discover":
+	case methodDiscover:
 		s.mux.mu.Lock()
 		result, err := s.mux.hello.discovered()
 		s.mux.mu.Unlock()
 		if err != nil {
-			s.refuse(message, wire.CodeInternal, err.Error())
+			s.client.refuse(message, wire.CodeInternal, err.Error())
 			return nil
 		}
-		s.succeed(message, result)
+		s.client.succeed(message, result)
 		return nil
-	case "subscriptions/listen":
+	case methodListen:
 		s.listen(message)
 		return nil
 	case "initialize", "ping", "logging/setLevel", "resources/subscribe", "resources/unsubscribe":
-		s.refuse(message, wire.CodeMethodNotFound, method+" is of the revisions before "+stateless)
+		s.client.refuse(message, wire.CodeMethodNotFound, method+" is of the revisions before "+stateless)
 		return nil
 	default:
 		if state := stateOf(message); state != "" {
 			return s.resume(ctx, message, state)
 		}
-		added := `"resultType":"complete"`
+		added := []addition{{"resultType", `"complete"`}}
 		if strings.HasSuffix(method, "/list") || method == "resources/read" {
-			added += `,"ttlMs":0,"cacheScope":"private"`
+			added = append(added, addition{"ttlMs", "0"}, addition{"cacheScope", `"private"`})
 		}
-		return s.forward(ctx, message, &call{added: []byte(added), alone: true, can: can})
+		return s.forward(ctx, message, &call{added: added, alone: true, can: can})
 	}
 }
 
@@ -83,7 +83,7 @@ func (s *member) refuseRevision(message wire.Message, revision string) {
 		},
 	})
 	if err != nil {
-		s.refuse(message, mcp.CodeUnsupportedProtocolVersion, err.Error())
+		s.client.refuse(message, mcp.CodeUnsupportedProtocolVersion, err.Error())
 		return
 	}
 	s.client.answer(message.Bytes(message.ID), answer)
@@ -115,6 +115,50 @@ func (h hello) discovered() ([]byte, error) {
 type listener struct {
 	id    []byte // of the request
 	wants mcp.NotificationSubscriptions
+	// Of a server without sessions:
+	deliver func(wire.Message)
+	end     func()
+}
+
+// everyList is what tells of all lists.
+var everyList = mcp.NotificationSubscriptions{ToolsListChanged: true, PromptsListChanged: true, ResourcesListChanged: true}
+
+func wantsLists(wants mcp.NotificationSubscriptions) bool {
+	return wants.ToolsListChanged || wants.PromptsListChanged || wants.ResourcesListChanged
+}
+
+// follows reports whether a listener wants to hear of a resource or, for none,
+// of a list.
+func (l *listener) follows(uri string) bool {
+	if uri == "" {
+		return wantsLists(l.wants)
+	}
+	return slices.Contains(l.wants.ResourceSubscriptions, uri)
+}
+
+// agreed is the notification that a listener hears from now on of what it wants.
+func (l *listener) agreed() (wire.Message, error) {
+	params, err := json.Marshal(map[string]any{"notifications": l.wants, "_meta": subscription(l.id)})
+	if err != nil {
+		return wire.Message{}, err
+	}
+	return wire.Scan(fmt.Appendf(nil, `{"jsonrpc":"2.0","method":%q,"params":%s}`, methodAcknowledged, params))
+}
+
+// addressed is a notification of the server as the listener gets it.
+func (l *listener) addressed(message wire.Message, uri string) []byte {
+	if at, err := message.Param("_meta", mcp.MetaKeySubscriptionID); err == nil && at.Found() {
+		return message.Replace(nil, at, l.id)
+	}
+	params := map[string]any{"_meta": subscription(l.id)}
+	if uri != "" {
+		params["uri"] = uri
+	}
+	encoded, err := json.Marshal(params)
+	if err != nil {
+		return nil // of strings and JSON: there is none
+	}
+	return fmt.Appendf(nil, `{"jsonrpc":"2.0","method":%q,"params":%s}`, message.Method, encoded)
 }
 
 // listen has a client hear of what it names, as far as the server tells it.
@@ -124,7 +168,7 @@ func (s *member) listen(message wire.Message) {
 	}
 	id := message.Bytes(message.ID)
 	if err := json.Unmarshal(message.Bytes(message.Params), &params); err != nil {
-		s.refuse(message, wire.CodeInvalidParams, err.Error())
+		s.client.refuse(message, wire.CodeInvalidParams, err.Error())
 		return
 	}
 	s.mux.mu.Lock()
@@ -132,14 +176,13 @@ func (s *member) listen(message wire.Message) {
 	if s.closed {
 		return
 	}
-	l := &listener{id, s.mux.hello.tells(params.Notifications)}
-	meta := subscription(id)
-	agreed, err := json.Marshal(map[string]any{"notifications": l.wants, "_meta": meta})
+	l := &listener{id: id, wants: s.mux.hello.tells(params.Notifications)}
+	agreed, err := l.agreed()
 	if err != nil {
-		s.refuse(message, wire.CodeInternal, err.Error())
+		s.client.refuse(message, wire.CodeInternal, err.Error())
 		return
 	}
-	s.client.put(fmt.Appendf(nil, `{"jsonrpc":"2.0","method":"notifications/subscriptions/acknowledged","params":%s}`, agreed))
+	s.client.put(agreed.Raw)
 	s.listeners[string(id)] = l
 	for _, uri := range l.wants.ResourceSubscriptions {
 		s.mux.request("resources/subscribe", map[string]string{"uri": uri}, nil)
@@ -188,18 +231,9 @@ func (l *listener) hears(method, uri string) bool {
 func (s *member) tellListeners(message wire.Message) {
 	uri := uriOf(message)
 	for _, l := range s.listeners {
-		if !l.hears(string(message.Method), uri) {
-			continue
+		if l.hears(string(message.Method), uri) {
+			s.client.put(l.addressed(message, uri))
 		}
-		params := map[string]any{"_meta": subscription(l.id)}
-		if uri != "" {
-			params["uri"] = uri
-		}
-		encoded, err := json.Marshal(params)
-		if err != nil {
-			continue // of strings and JSON: there is none
-		}
-		s.client.put(fmt.Appendf(nil, `{"jsonrpc":"2.0","method":%q,"params":%s}`, message.Method, encoded))
 	}
 }
 

@@ -42,7 +42,7 @@ func (s *member) setLevel(ctx context.Context, message wire.Message) error {
 	s.mux.level = wanted
 	s.mux.mu.Unlock()
 	if wanted == told {
-		s.succeed(message, []byte("{}"))
+		s.client.succeed(message, []byte("{}"))
 		return nil
 	}
 	changed, err := wire.Scan(message.Replace(nil, at, strconv.AppendQuote(nil, levelNames[wanted])))
@@ -80,6 +80,11 @@ func (m *mux) followLevel() {
 // logged passes a line of the server's log to those who want it.
 func (m *mux) logged(message wire.Message) {
 	level, _ := levelOf(message)
+	for _, c := range m.calls {
+		if c.heard != nil && c.level != noLevel && level >= c.level {
+			c.heard(message)
+		}
+	}
 	for s := range m.members {
 		from := s.level
 		if from == noLevel && m.level != noLevel {
@@ -122,7 +127,7 @@ func (s *member) unsubscribe(ctx context.Context, message wire.Message) error {
 	others := s.mux.anySubscribed(uri)
 	s.mux.mu.Unlock()
 	if was && others {
-		s.succeed(message, []byte("{}"))
+		s.client.succeed(message, []byte("{}"))
 		return nil
 	}
 	return s.forward(ctx, message, &call{})
@@ -149,6 +154,7 @@ func (m *mux) leave(uri string) {
 // of.
 func (m *mux) updated(message wire.Message) {
 	uri := uriOf(message)
+	m.tellAudience(message)
 	for s := range m.members {
 		s.tellListeners(message)
 		for subscribed := range s.subscribed {

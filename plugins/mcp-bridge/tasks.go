@@ -39,7 +39,7 @@ func (s *member) task(ctx context.Context, message wire.Message) error {
 	own := s.mux.tasks[taskOf(message)] == s
 	s.mux.mu.Unlock()
 	if !own {
-		s.refuse(message, wire.CodeInvalidParams, "there is no such task")
+		s.client.refuse(message, wire.CodeInvalidParams, "there is no such task")
 		return nil
 	}
 	return s.forward(ctx, message, &call{})

@@ -34,6 +34,9 @@ type Target struct {
 	// Isolated gives each MCP session a process of its own, and not all of them
 	// the same one.
 	Isolated bool `json:"isolated,omitempty"`
+	// Sessionless has the one process be used without any session: each request
+	// stands alone. A server that cannot is used with one.
+	Sessionless bool `json:"sessionless,omitempty"`
 
 	// URL is of a server that speaks Streamable HTTP, or of an agent.
 	URL string `json:"url,omitempty"`

@@ -21,6 +21,8 @@ const (
 	SessionsShared = "shared"
 	// SessionsIsolated gives each session a process of its own.
 	SessionsIsolated = "isolated"
+	// SessionsNone has one process serve all, to which each request stands alone.
+	SessionsNone = "none"
 )
 
 // programs are the attributes of which a service has one.
@@ -45,7 +47,7 @@ func (d *decoder) program(s *serviceDecl, block *hcl.Block, content *hcl.BodyCon
 	if name == "exec" && s.kindKnown && s.Kind != KindMCP {
 		d.diags.errorf(attrs[name].NameRange, "Not for an agent", `exec: only a service of kind "mcp" can be a server that is no plugin. An agent needs "command", or "url" if it is a remote one.`)
 	}
-	sessions := d.oneOf(attrs, "sessions", SessionsShared, SessionsShared, SessionsIsolated)
+	sessions := d.oneOf(attrs, "sessions", SessionsShared, SessionsShared, SessionsIsolated, SessionsNone)
 	switch name {
 	case "command":
 		s.Command, s.Path = d.command(command)

@@ -114,8 +114,9 @@ type Service struct {
 	// were called.
 	Path string
 
-	// Sessions says whom a server of Exec serves: SessionsShared or
-	// SessionsIsolated; empty without Exec. Default SessionsShared.
+	// Sessions says how a server of Exec serves: SessionsShared,
+	// SessionsIsolated or SessionsNone; empty without Exec. Default
+	// SessionsShared.
 	Sessions string
 
 	// URL is of a remote MCP server, which speaks Streamable HTTP.

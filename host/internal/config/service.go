@@ -48,8 +48,8 @@ var serviceSchema = Block{
 			Doc: "in the place of `command`: any MCP server that speaks on standard input and output, and its arguments; see [below](#servers-that-are-no-plugins)",
 		},
 		{
-			Name: "sessions", Type: TypeString, Default: `"shared"`, Values: []string{SessionsShared, SessionsIsolated},
-			Doc: "with `exec`: one process serves all clients, or each session has one of its own",
+			Name: "sessions", Type: TypeString, Default: `"shared"`, Values: []string{SessionsShared, SessionsIsolated, SessionsNone},
+			Doc: "with `exec`: one process serves all clients in one session, or each session has a process of its own, or one process serves all without any session",
 		},
 		{
 			Name: "url", Type: TypeString, DefaultDoc: "none", Example: `"https://example.com/mcp"`,

@@ -6,10 +6,10 @@ import (
 	"fmt"
 	"net/http"
 	"strings"
+	"sync"
 	"testing"
 
 	"github.com/modelcontextprotocol/go-sdk/mcp"
-
 )
 
 // The tests in this file are of faults that users of other gateways reported, at
@@ -105,10 +105,24 @@ func TestCancellationHitsNoOtherCall(t *testing.T) {
 		go func() { answers <- c.post(slow) }()
 		<-started
 	}
-	go func() {
-		response := clients[2].send(http.MethodPost, slow, nil)
-		_ = response.Body.Close()
-	}()
+	ctx, leave := context.WithCancel(t.Context())
+	request, err := http.NewRequestWithContext(ctx, http.MethodPost, clients[2].url, strings.NewReader(slow))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for name, value := range clients[2].header {
+		request.Header.Set(name, value)
+	}
+	request.Header.Set("Content-Type", "application/json")
+	request.Header.Set("Accept", "application/json, text/event-stream")
+	var left sync.WaitGroup
+	left.Go(func() {
+		if response, err := http.DefaultClient.Do(request); err == nil {
+			_ = response.Body.Close()
+		}
+	})
+	defer left.Wait()
+	defer leave()
 	<-started
 	// An id that is none of its own, and then the own one.
 	for _, id := range []string{`8`, `1`, `"7"`, `7`} {

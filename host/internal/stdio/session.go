@@ -13,6 +13,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/plughost/plughost/shared/mcphttp"
 	"github.com/plughost/plughost/shared/wire"
 )
 
@@ -41,8 +42,8 @@ const (
 // sessions it is nothing: each request says all of it.
 type session struct {
 	*Relay
-	toolHeaders
-	life context.Context // the Relay's
+	headers mcphttp.ToolHeaders
+	life    context.Context // the Relay's
 
 	opening sync.Mutex // held while one is opened again
 
@@ -204,7 +205,7 @@ func (s *session) once(ctx context.Context, message wire.Message, id, revision s
 	answered := message.Kind != wire.Request
 	err = receive(response, func(data []byte) {
 		answered = answered || answers(data, message)
-		s.learn(data)
+		s.headers.Learn(data)
 		deliver(data)
 	})
 	var refused *refusedError
@@ -247,7 +248,7 @@ func (s *session) post(ctx context.Context, message wire.Message, id, revision s
 	request.Header.Set("Accept", "application/json, text/event-stream")
 	setSession(request, id, revision)
 	if id == "" {
-		s.repeat(request.Header, message)
+		s.headers.Repeat(request.Header, message)
 	}
 	response, err := s.HTTP.Do(request)
 	var op *net.OpError

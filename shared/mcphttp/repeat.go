@@ -1,4 +1,4 @@
-package stdio
+package mcphttp
 
 import (
 	"bytes"
@@ -7,20 +7,21 @@ import (
 	"strings"
 	"sync"
 
-	"github.com/plughost/plughost/shared/mcphttp"
+	"github.com/modelcontextprotocol/go-sdk/mcp"
+
 	"github.com/plughost/plughost/shared/wire"
 )
 
-// toolHeaders are what tools want to have in headers, as far as the client has
-// seen it in their list.
-type toolHeaders struct {
+// ToolHeaders are what a server's tools want to have in headers, for a client
+// that passes messages on as they are. The zero value knows of no tool.
+type ToolHeaders struct {
 	mu     sync.Mutex
-	byTool map[string][]mcphttp.ParamHeader
+	byTool map[string][]ParamHeader
 }
 
-// learn takes from a list of tools what they want to have in headers. Of all
-// other messages only the bytes are looked at.
-func (t *toolHeaders) learn(message []byte) {
+// Learn takes from a message, if it has a list of tools, what they want to have
+// in headers. Of all other messages only the bytes are looked at.
+func (t *ToolHeaders) Learn(message []byte) {
 	if !bytes.Contains(message, []byte(`"x-mcp-header"`)) {
 		return
 	}
@@ -38,20 +39,21 @@ func (t *toolHeaders) learn(message []byte) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	if t.byTool == nil {
-		t.byTool = make(map[string][]mcphttp.ParamHeader)
+		t.byTool = make(map[string][]ParamHeader)
 	}
 	for _, tool := range list.Result.Tools {
-		t.byTool[tool.Name] = mcphttp.ParamHeaders(tool.InputSchema)
+		t.byTool[tool.Name] = ParamHeaders(tool.InputSchema)
 	}
 }
 
-// repeat says in headers what the revisions without sessions want there.
-func (t *toolHeaders) repeat(header http.Header, message wire.Message) {
-	revision, ok := textOf(&message, "_meta", "io.modelcontextprotocol/protocolVersion")
+// Repeat says in headers what the revisions without sessions want there. A
+// request of any other is left as it is.
+func (t *ToolHeaders) Repeat(header http.Header, message wire.Message) {
+	revision, ok := textOf(&message, "_meta", mcp.MetaKeyProtocolVersion)
 	if !ok {
 		return
 	}
-	header.Set(headerRevision, revision)
+	header.Set("Mcp-Protocol-Version", revision)
 	header.Set("Mcp-Method", string(message.Method))
 	named := "name"
 	if strings.HasPrefix(string(message.Method), "resources/") {
@@ -61,7 +63,7 @@ func (t *toolHeaders) repeat(header http.Header, message wire.Message) {
 	if !ok {
 		return
 	}
-	header.Set("Mcp-Name", mcphttp.EncodeHeader(name))
+	header.Set("Mcp-Name", EncodeHeader(name))
 	if string(message.Method) != "tools/call" {
 		return
 	}
@@ -70,7 +72,7 @@ func (t *toolHeaders) repeat(header http.Header, message wire.Message) {
 	for _, param := range t.byTool[name] {
 		value, err := message.Param(append([]string{"arguments"}, param.Path...)...)
 		if err == nil && value.Found() && string(message.Bytes(value)) != "null" {
-			header.Set(param.Name, mcphttp.EncodeHeader(plain(message.Bytes(value))))
+			header.Set(param.Name, EncodeHeader(plain(message.Bytes(value))))
 		}
 	}
 }

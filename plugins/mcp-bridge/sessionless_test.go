@@ -1,0 +1,235 @@
+//go:build unix
+
+package main
+
+import (
+	"context"
+	"net/http"
+	"os"
+	"strings"
+	"sync"
+	"testing"
+
+	"github.com/modelcontextprotocol/go-sdk/mcp"
+
+	"github.com/plughost/plughost/shared/bridge"
+)
+
+// withoutSessions are servers that are used without sessions: one on standard
+// output, one elsewhere that knows nothing else, and one that does.
+func withoutSessions(t *testing.T) map[string]bridge.Target {
+	t.Helper()
+	self, err := os.Executable()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return map[string]bridge.Target{
+		"standard output": {Path: self, Args: []string{self, "serve"}, Sessionless: true},
+		"remote":          elsewhere(t, func(http.Handler) http.Handler { return onlyAlone(aloneHandler()) }),
+		"remote of both":  elsewhere(t, func(http.Handler) http.Handler { return aloneHandler() }),
+	}
+}
+
+func aloneHandler() http.Handler {
+	server := newServer()
+	return mcp.NewStreamableHTTPHandler(func(*http.Request) *mcp.Server { return server }, &mcp.StreamableHTTPOptions{Stateless: true, PropagateRequestCancellation: true})
+}
+
+// onlyAlone refuses what belongs to a session.
+func onlyAlone(next http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if r.Header.Get("Mcp-Protocol-Version") != stateless {
+			w.WriteHeader(http.StatusBadRequest)
+			return
+		}
+		next.ServeHTTP(w, r)
+	})
+}
+
+// eachWithoutSessions runs a test with each of these servers, as far as it is
+// for clients of a revision.
+func eachWithoutSessions(t *testing.T, test func(t *testing.T, h *hosted, revision string)) {
+	for name, target := range withoutSessions(t) {
+		for _, revision := range []string{"2025-06-18", "2025-11-25", stateless} {
+			if name == "remote of both" && revision != stateless {
+				continue // it has a session for those
+			}
+			t.Run(name+", "+revision, func(t *testing.T) {
+				t.Parallel()
+				test(t, hostTarget(t, target), revision)
+			})
+		}
+	}
+}
+
+func TestServersWithoutSessionsServeClientsOfAllRevisions(t *testing.T) {
+	t.Parallel()
+	eachWithoutSessions(t, func(t *testing.T, h *hosted, revision string) {
+		var all heard
+		options := all.options()
+		options.ElicitationHandler = answering("accept").ElicitationHandler
+		session := h.connectIn(revision, options)
+		if got := session.InitializeResult(); got.ProtocolVersion != revision || got.ServerInfo.Name != "test" || got.Capabilities.Resources == nil {
+			t.Errorf("the client knows the server as %+v, want it in %s", got, revision)
+		}
+		tools, err := session.ListTools(t.Context(), nil)
+		if err != nil || len(tools.Tools) < 8 {
+			t.Errorf("the tools are %v, %v", tools, err)
+		}
+		if got, failed := callTool(t, session, "need"); failed || got != "accept" {
+			t.Errorf("the server that needs something was told %q", got)
+		}
+		if got, failed := callTool(t, h.connectIn(revision, nil), "need"); !failed {
+			t.Errorf("a client that cannot be asked gets %q", got)
+		}
+		if got, failed := callTool(t, session, "ask"); !failed || !strings.Contains(got, "elicitation/create") {
+			t.Errorf("a tool that asks as servers with sessions do: %q, want that it cannot", got)
+		}
+		if err := session.Subscribe(t.Context(), &mcp.SubscribeParams{URI: watched}); err != nil {
+			t.Fatal(err)
+		}
+		until(t, "the client hears of the resource", func() bool { // of stateless it does not say when it listens
+			callTool(t, session, "update")
+			return all.has(watched)
+		})
+		until(t, "the client hears of the tools", func() bool { // nor in sessions
+			callTool(t, session, "change")
+			return all.has("tools")
+		})
+		if all.has(plain) {
+			t.Error("the client hears of a resource that it did not ask for")
+		}
+		if err := h.backend.Health(t.Context()); err != nil {
+			t.Errorf("the server is not healthy: %v", err)
+		}
+	})
+}
+
+func TestServersWithoutSessionsHearWhatConcernsTheirCalls(t *testing.T) {
+	t.Parallel()
+	eachWithoutSessions(t, func(t *testing.T, h *hosted, revision string) {
+		progress := make(chan any, 1)
+		session := h.connectIn(revision, &mcp.ClientOptions{
+			ProgressNotificationHandler: func(_ context.Context, r *mcp.ProgressNotificationClientRequest) { progress <- r.Params.ProgressToken },
+		})
+		ctx, cancel := context.WithCancel(t.Context())
+		ended := make(chan error, 1)
+		go func() {
+			params := &mcp.CallToolParams{Name: "wait"}
+			params.SetProgressToken("mine")
+			_, err := session.CallTool(ctx, params)
+			ended <- err
+		}()
+		if token := <-progress; token != "mine" {
+			t.Errorf("the progress has the token %v", token)
+		}
+		cancel()
+		if err := <-ended; err == nil {
+			t.Error("a call that was cancelled went well")
+		}
+		if text, failed := callTool(t, session, "cancelled"); failed {
+			t.Errorf("the server did not hear of it: %s", text)
+		}
+		ctx, cancel = context.WithTimeout(t.Context(), patience)
+		defer cancel()
+		if err := h.work.Drain(ctx); err != nil {
+			t.Errorf("something counts as in flight still: %v", err)
+		}
+	})
+}
+
+// Nothing but a result says for which call a server asks, so many may.
+func TestServersWithoutSessionsAskManyClientsAtOnce(t *testing.T) {
+	t.Parallel()
+	eachWithoutSessions(t, func(t *testing.T, h *hosted, revision string) {
+		var asked, calls sync.WaitGroup
+		asked.Add(3)
+		for _, action := range []string{"accept", "decline", "cancel"} {
+			session := h.connectIn(revision, &mcp.ClientOptions{ElicitationHandler: func(context.Context, *mcp.ElicitRequest) (*mcp.ElicitResult, error) {
+				return &mcp.ElicitResult{Action: action}, nil
+			}})
+			calls.Go(func() {
+				asked.Done()
+				asked.Wait()
+				if got, failed := callTool(t, session, "need"); failed || got != action {
+					t.Errorf("the server was told %q, want %q", got, action)
+				}
+			})
+		}
+		calls.Wait()
+	})
+}
+
+func TestServersWithoutSessionsLogWhatTheCallWants(t *testing.T) {
+	t.Parallel()
+	for _, name := range []string{"standard output", "remote"} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			h := hostTarget(t, withoutSessions(t)[name])
+			var one, two heard
+			first, second := h.connect(one.options()), h.connect(two.options())
+			if err := first.SetLoggingLevel(t.Context(), &mcp.SetLoggingLevelParams{Level: "info"}); err != nil {
+				t.Fatal(err)
+			}
+			callTool(t, first, "log")
+			callTool(t, second, "log")
+			one.wait(t, "the client that asked", "info", "error")
+			two.wait(t, "the client that did not")
+			if err := first.SetLoggingLevel(t.Context(), &mcp.SetLoggingLevelParams{Level: "loud"}); err == nil {
+				t.Error("a level that is none is taken")
+			}
+		})
+	}
+}
+
+// What a client without a session is answered is what the server says.
+func TestResultsOfServersThatStandAlonePassAsTheyAre(t *testing.T) {
+	t.Parallel()
+	self, err := os.Executable()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for name, target := range map[string]bridge.Target{
+		"used without sessions": {Path: self, Args: []string{self, "serve"}, Sessionless: true},
+		"used with a session":   {Path: self, Args: []string{self, "serve"}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			send, receive, _ := hostTarget(t, target).rawSession()
+			send(`{"jsonrpc":"2.0","id":9007199254740993,"method":"tools/list","params":{"_meta":{"io.modelcontextprotocol/protocolVersion":"2026-07-28","io.modelcontextprotocol/clientCapabilities":{}}}}`)
+			got := receive()
+			for _, once := range []string{`"id":9007199254740993,`, `"resultType":"complete"`, `"ttlMs":`, `"cacheScope":`, `"io.modelcontextprotocol/serverInfo":`} {
+				if n := strings.Count(got, once); n != 1 {
+					t.Errorf("%s is there %d times: %.300s", once, n, got)
+				}
+			}
+		})
+	}
+}
+
+// A server that cannot be used as is preferred is used in the other way.
+func TestServersAreUsedAsTheyCanBe(t *testing.T) {
+	t.Parallel()
+	self, err := os.Executable()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, test := range []struct {
+		role        string
+		sessionless bool // is preferred
+		want        bool
+	}{
+		{"serve", false, false},
+		{"serve", true, true},
+		{"serve with sessions", true, false},
+		{"serve without sessions", false, true},
+	} {
+		h := hostTarget(t, bridge.Target{Path: self, Args: []string{self, test.role}, Sessionless: test.sessionless})
+		if got := h.backend.(*mux).sessionless(); got != test.want {
+			t.Errorf("%s, preferred %v: it is used without sessions %v", test.role, test.sessionless, got)
+		}
+		if text, failed := callTool(t, h.connect(nil), "pid"); failed {
+			t.Errorf("%s: %s", test.role, text)
+		}
+	}
+}
