@@ -107,10 +107,15 @@ type stream struct {
 	next func() string
 }
 
-// listenTo opens a stream of each era; the client listens when it returns.
-func (f *front) listenTo(path string, header map[string]string) (streams []stream) {
+// listenTo opens a stream of each era for a client that calls a tool; it listens
+// when it returns.
+func (f *front) listenTo(path, tool string, header map[string]string) (streams []stream) {
 	f.t.Helper()
-	listens := f.openAt(path, header).send(http.MethodGet, "", nil)
+	c := f.openAt(path, header)
+	if a := c.ask("tools/call", fmt.Sprintf(`"name":%q`, tool)); !strings.Contains(a.body, "result") {
+		f.t.Fatalf("%s", a.body)
+	}
+	listens := c.send(http.MethodGet, "", nil)
 	f.t.Cleanup(func() { _ = listens.Body.Close() })
 	streams = append(streams, stream{"with a session", eventsOf(listens.Body)})
 	alone := f.aloneAt(path)
@@ -146,7 +151,8 @@ func TestChangeOfAListIsToldExactlyOnce(t *testing.T) {
 	f.ready("b", pluginB)
 	// The streams of a client keep the order of what it is told: what comes
 	// before a change of a prompt is all that came before.
-	all, alices := f.listenTo("/mcp", nil), f.listenTo("/mcp", map[string]string{"Caller": "alice"})
+	all := f.listenTo("/mcp", "b__one", nil)
+	alices := f.listenTo("/mcp", "a__one", map[string]string{"Caller": "alice"})
 	mark := 0
 	hear := func(when string, streams []stream, want ...string) {
 		t.Helper()
