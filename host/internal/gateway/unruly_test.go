@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"testing"
 
@@ -200,6 +201,50 @@ func TestSessionThatThePluginEndsIsOpenedAgain(t *testing.T) {
 	if n := sessions.Load(); n != 3 { // one to read the lists
 		t.Errorf("%d sessions, want 3", n)
 	}
+}
+
+// A client without a session works before a plugin that knows only sessions.
+func TestPluginThatKnowsOnlySessions(t *testing.T) {
+	atEach(t, func(t *testing.T, at endpoint) {
+		f := newFront(t, mcpConfig("a"))
+		var begun sync.Map // by stream
+		f.ready("a", unruly(t, func(stream frames, m message) string {
+			_, has := begun.Load(stream)
+			switch {
+			case m.Method == "notifications/initialized":
+				begun.Store(stream, true)
+				return ""
+			case m.Method == "initialize":
+				return initialized
+			case !has:
+				return `"error":{"code":-32600,"message":"begin with initialize"}`
+			case m.Method == "tools/list":
+				return `"result":{"tools":[{"name":"one","inputSchema":{"type":"object"}}]}`
+			case m.Method == "tools/call":
+				return `"result":{"content":[{"type":"text","text":"one"}]}`
+			}
+			return methodNotFound
+		}))
+		c := f.aloneAt(at.path)
+		for range 2 {
+			if a := c.callAlone(`7`, at.prefix+"one"); !strings.Contains(a.body, `"text":"one"`) || !strings.Contains(a.body, `"resultType":"complete"`) {
+				t.Errorf("a call: status %d, %s", a.status, a.body)
+			}
+		}
+		if a := c.ask("tools/list", ""); !strings.Contains(a.body, `"name":"`+at.prefix+`one"`) || !strings.Contains(a.body, `"ttlMs":0`) {
+			t.Errorf("the list: status %d, %s", a.status, a.body)
+		}
+		for _, version := range versions[:2] {
+			session := f.connect(at.path, version, nil)
+			if got, err := call(t.Context(), session, at.prefix+"one"); got != "one" || err != nil {
+				t.Errorf("%s: %q, error %v", version, got, err)
+			}
+		}
+		session := f.connect(at.path, "", nil) // as it finds out itself
+		if got, err := call(t.Context(), session, at.prefix+"one"); got != "one" || err != nil {
+			t.Errorf("%s: %q, error %v", session.InitializeResult().ProtocolVersion, got, err)
+		}
+	})
 }
 
 // A plugin that does not even answer holds up neither others nor the host's end.

@@ -13,9 +13,6 @@ import (
 )
 
 const (
-	// catalogueRevision is spoken on the link on which lists are read: the last
-	// that has sessions, so that a plugin tells of changed lists by itself.
-	catalogueRevision = "2025-11-25"
 	// listTimeout bounds one reading of a plugin's lists.
 	listTimeout = 30 * time.Second
 	// maxListed bounds each of them: a plugin whose pages never end must not
@@ -60,8 +57,8 @@ type features struct {
 	subscribes   bool // clients can subscribe to resources
 }
 
-// catalogue is the reading of what an instance of a plugin has, on a link of its
-// own. It is read again, list by list, when the plugin says so.
+// catalogue is the reading of what an instance of a plugin has, in a session of its
+// own, since in one a plugin tells of changed lists by itself. It is read again, list by list, when the plugin says so.
 type catalogue struct {
 	backend *backend
 
@@ -78,7 +75,7 @@ func (b *backend) follow() {
 			err = b.service.unavailable("it has ended")
 		}
 		b.introduced(err)
-		if b.ctx.Err() != nil {
+		if !b.current() {
 			return
 		}
 		b.service.log.Error("what the plugin has is read again later", "reason", err)
@@ -87,6 +84,13 @@ func (b *backend) follow() {
 		case <-b.ctx.Done():
 		}
 	}
+}
+
+// current reports whether the instance is the one that can be called.
+func (b *backend) current() bool {
+	b.service.mu.Lock()
+	defer b.service.mu.Unlock()
+	return b.service.backend == b && b.ctx.Err() == nil
 }
 
 // catalogue reads what the instance has until the link ends, and says why it did.
@@ -115,14 +119,8 @@ func (b *backend) catalogue() error {
 // greet opens the session, and returns what the plugin says of itself. All lists
 // that it has are to be read.
 func (c *catalogue) greet(l *link) (has *features, err error) {
-	ctx, cancel := context.WithTimeoutCause(l.ctx, restoreTimeout, errors.New("it does not answer"))
-	defer cancel()
-	answer, err := askFor(ctx, l, "initialize",
-		fmt.Sprintf(`{"protocolVersion":%q,"capabilities":{},"clientInfo":{"name":"plughost","version":"1"}}`, catalogueRevision))
+	answer, err := greet(l.ctx, l)
 	if err != nil {
-		return nil, err
-	}
-	if err := l.send(ctx, []byte(`{"jsonrpc":"2.0","method":"notifications/initialized"}`), nil); err != nil {
 		return nil, err
 	}
 	picked, err := answer.Pick(answer.Result, "capabilities", "instructions")

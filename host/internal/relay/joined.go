@@ -327,7 +327,7 @@ func setLevel(m *wire.Message) (route, error) {
 
 // listen has a client hear of changed lists, and the services tell it of their
 // resources.
-func (j *Join) listen(g *listening, m *wire.Message) error {
+func (j *Join) listen(ctx context.Context, g *listening, m *wire.Message) error {
 	if err := checkAlone(m); err != nil {
 		return err
 	}
@@ -342,7 +342,7 @@ func (j *Join) listen(g *listening, m *wire.Message) error {
 	if err := json.Unmarshal(m.Bytes(at), &wanted); err != nil {
 		return refusef(wire.CodeInvalidParams, "notifications: %v", err)
 	}
-	services, uris := j.publishers(g.grants, wanted.ResourceSubscriptions)
+	services, uris := j.publishers(ctx, g.grants, wanted.ResourceSubscriptions)
 	wanted.ResourceSubscriptions = nil
 	for _, s := range services {
 		wanted.ResourceSubscriptions = append(wanted.ResourceSubscriptions, uris[s]...)
@@ -358,20 +358,34 @@ func (j *Join) listen(g *listening, m *wire.Message) error {
 
 // publishers are the services of resources that tell of them, and what they have
 // of these.
-func (j *Join) publishers(g Grants, wanted []string) (services []*Service, uris map[*Service][]string) {
+func (j *Join) publishers(ctx context.Context, g Grants, wanted []string) (services []*Service, uris map[*Service][]string) {
 	uris = make(map[*Service][]string)
 	t := j.current()
 	for _, uri := range wanted {
 		e := t.resource(g, uri)
-		if e == nil || !e.service.latest().subscribes {
+		if e == nil {
 			continue
 		}
-		if len(uris[e.service]) == 0 {
+		if uris[e.service] == nil {
 			services = append(services, e.service)
 		}
 		uris[e.service] = append(uris[e.service], uri)
 	}
-	return services, uris
+	return slices.DeleteFunc(services, func(s *Service) bool { return !s.publishes(ctx) }), uris
+}
+
+// publishes reports whether a service tells those without a session of its
+// resources. If its plugin cannot be asked, it is to hear of it when it can.
+func (s *Service) publishes(ctx context.Context) bool {
+	if !s.latest().subscribes {
+		return false
+	}
+	b, err := s.current()
+	if err != nil {
+		return true
+	}
+	alone, err := b.standsAlone(ctx)
+	return alone || err != nil
 }
 
 // agree tells the client what it hears of. If that is nothing the request ends.

@@ -56,7 +56,7 @@ type part struct {
 // serveListening has a client listen.
 func (r *Relay) serveListening(w http.ResponseWriter, req *http.Request, m *wire.Message) {
 	g := &listening{relay: r, grants: caller.FromContext(req.Context()), header: passedOn(req.Header), client: newCall(m)}
-	if err := r.router.listen(g, m); err != nil {
+	if err := r.router.listen(req.Context(), g, m); err != nil {
 		writeRefusal(w, g.client.id, err)
 		return
 	}

@@ -15,7 +15,7 @@ type router interface {
 	// route says what becomes of a request. s is nil if it has no session.
 	route(s *session, g Grants, m *wire.Message) (route, error)
 	// listen says who takes a request to listen: it sets the parts of it.
-	listen(g *listening, m *wire.Message) error
+	listen(ctx context.Context, g *listening, m *wire.Message) error
 	// params are the headers that repeat arguments of a tool.
 	params(tool string) []mcphttp.ParamHeader
 	// passes reports whether clients get a notification of a plugin.
@@ -82,7 +82,7 @@ func (o single) route(_ *session, g Grants, m *wire.Message) (route, error) {
 	return route{to: o.service, message: m, tool: tool, edit: editor(tools, m)}, nil
 }
 
-func (o single) listen(g *listening, m *wire.Message) error {
+func (o single) listen(_ context.Context, g *listening, m *wire.Message) error {
 	g.parts = []*part{{listening: g, service: o.service, request: m, whole: true}}
 	return nil
 }

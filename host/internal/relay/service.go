@@ -289,10 +289,13 @@ type backend struct {
 	meeting sync.Once
 	met     chan struct{} // closed when what it has was read first, or could not be
 	failure error         // why not
+
+	asking chan struct{} // holds one while alone is found out
+	alone  *bool         // whether it takes requests without a session
 }
 
 func newBackend(s *Service, plugin Plugin) *backend {
-	b := &backend{service: s, plugin: plugin, client: plughostv1.NewMCPClient(plugin.Conn()), met: make(chan struct{})}
+	b := &backend{service: s, plugin: plugin, client: plughostv1.NewMCPClient(plugin.Conn()), met: make(chan struct{}), asking: make(chan struct{}, 1)}
 	b.ctx, b.cancel = context.WithCancel(s.life)
 	return b
 }

@@ -29,6 +29,7 @@ type lane struct {
 	*link
 	relay  *Relay
 	caller string // whose requests it is for
+	older  bool   // the plugin knows only requests with a session
 
 	mu      sync.Mutex
 	current *call
@@ -110,9 +111,9 @@ func (r *Relay) serveAlone(w http.ResponseWriter, req *http.Request, m *wire.Mes
 		y.write()
 		return
 	}
-	n, err := r.lane(who.Name, rt.to)
+	n, err := r.lane(req.Context(), who.Name, rt.to)
 	if err == nil {
-		c.edit, c.token = rt.edit, tokenOf(m)
+		c.edit, c.token = n.editor(rt), tokenOf(m)
 		r.observe(c, rt)
 		err = n.begin(c)
 	}
@@ -128,7 +129,7 @@ func (r *Relay) serveAlone(w http.ResponseWriter, req *http.Request, m *wire.Mes
 }
 
 // lane returns one to a service that is free.
-func (r *Relay) lane(caller string, service *Service) (*lane, error) {
+func (r *Relay) lane(ctx context.Context, caller string, service *Service) (*lane, error) {
 	b, err := service.current()
 	if err != nil {
 		return nil, err
@@ -137,8 +138,37 @@ func (r *Relay) lane(caller string, service *Service) (*lane, error) {
 		return n, nil
 	}
 	n := &lane{relay: r, caller: caller}
-	n.link, err = b.open(n)
-	return n, err
+	return n, n.open(ctx, b)
+}
+
+// open opens the lane, with a session if the plugin takes no requests without.
+func (n *lane) open(ctx context.Context, b *backend) error {
+	alone, err := b.standsAlone(ctx)
+	if err != nil {
+		return err
+	}
+	n.older = !alone
+	if n.link, err = b.open(n); err != nil || alone {
+		return err
+	}
+	if _, err := greet(ctx, n.link); err != nil {
+		n.cancel()
+		return b.service.unavailable(err.Error())
+	}
+	return nil
+}
+
+// editor returns what makes an answer on the lane what the client may see, or nil.
+func (n *lane) editor(rt route) func(*wire.Message) *wire.Message {
+	if !n.older {
+		return rt.edit
+	}
+	return func(answer *wire.Message) *wire.Message {
+		if rt.edit != nil {
+			answer = rt.edit(answer)
+		}
+		return completed(string(rt.message.Method), answer)
+	}
 }
 
 // begin gives the lane to a call. It is free again with the answer.
