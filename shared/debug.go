@@ -6,14 +6,12 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"math"
 	"net"
 	"os"
 	"os/signal"
 	"path/filepath"
 	"syscall"
 
-	"google.golang.org/grpc"
 
 	plughostv1 "github.com/plughost/plughost/shared/proto/plughost/v1"
 )
@@ -54,7 +52,7 @@ func serveDebugged(p Plugin, out io.Writer) (err error) {
 	}
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
-	server := grpc.NewServer(append([]grpc.ServerOption{grpc.MaxRecvMsgSize(math.MaxInt32)}, p.Options...)...)
+	server := p.newServer()
 	plughostv1.RegisterPluginServer(server, &pluginServer{plugin: p, setup: newSetup(p.Config)})
 	p.Register(server)
 	defer context.AfterFunc(ctx, server.Stop)()

@@ -3,6 +3,7 @@ package shared
 import (
 	"context"
 	"errors"
+	"math"
 	"runtime/debug"
 
 	"github.com/hashicorp/go-plugin"
@@ -22,6 +23,31 @@ const modulePath = "github.com/plughost/plughost"
 // of shared/proto is spoken.
 func Plugins() plugin.PluginSet {
 	return plugin.PluginSet{PluginName: &grpcPlugin{}}
+}
+
+// window is how many bytes of a stream, and of a connection, may be on the way
+// to a peer. It is fixed: to find out what a link can take gRPC would send a
+// ping with nearly each message, and it is the same machine.
+const window = 1 << 20
+
+// DialOptions are how a host connects to a plugin.
+func DialOptions() []grpc.DialOption {
+	return []grpc.DialOption{
+		grpc.WithDefaultCallOptions(grpc.MaxCallRecvMsgSize(math.MaxInt32)),
+		grpc.WithStaticStreamWindowSize(window),
+		grpc.WithStaticConnWindowSize(window),
+	}
+}
+
+// newServer makes the server of a plugin, whose peer is the host: it bounds what
+// it sends.
+func (p Plugin) newServer(opts ...grpc.ServerOption) *grpc.Server {
+	opts = append(opts,
+		grpc.MaxRecvMsgSize(math.MaxInt32),
+		grpc.StaticStreamWindowSize(window),
+		grpc.StaticConnWindowSize(window),
+	)
+	return grpc.NewServer(append(opts, p.Options...)...)
 }
 
 // grpcPlugin is both ends of go-plugin's idea of a plugin.

@@ -5,7 +5,6 @@ import (
 	"crypto/tls"
 	"errors"
 	"fmt"
-	"math"
 	"net"
 	"net/http"
 	"os"
@@ -164,9 +163,7 @@ func serve(p Plugin) error {
 		GRPCServer: func(opts []grpc.ServerOption) *grpc.Server {
 			// go-plugin has read its variables by now.
 			forget()
-			// The peer is the host, which bounds what it sends.
-			opts = append(opts, grpc.MaxRecvMsgSize(math.MaxInt32))
-			server := grpc.NewServer(append(opts, p.Options...)...)
+			server := p.newServer(opts...)
 			life.serving(server)
 			return server
 		},

@@ -296,6 +296,7 @@ func (i *Instance) clientConfig(spec Spec, set func(*plugin.ClientConfig)) *plug
 		HandshakeConfig:  shared.Handshake(),
 		Plugins:          shared.Plugins(),
 		AllowedProtocols: []plugin.Protocol{plugin.ProtocolGRPC},
+		GRPCDialOptions:  shared.DialOptions(),
 		TLSConfig:        i.launcher.Keys.ClientTLS(i.ID()),
 		SkipHostEnv:      true,
 		Logger:           hclog.NewNullLogger(),

@@ -5,7 +5,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"math"
 	"path/filepath"
 	"strings"
 	"time"
@@ -59,8 +58,8 @@ func Attach(ctx context.Context, at shared.Reattach, spec Spec) (*Attached, erro
 	if err != nil {
 		return nil, fmt.Errorf("the plugin that %s names is not there: %w: start it, and set the variable to what it prints", shared.EnvReattach, err)
 	}
-	conn, err := grpc.NewClient("unix:"+at.Address, grpc.WithTransportCredentials(insecure.NewCredentials()),
-		grpc.WithDefaultCallOptions(grpc.MaxCallRecvMsgSize(math.MaxInt32)))
+	conn, err := grpc.NewClient("unix:"+at.Address,
+		append(shared.DialOptions(), grpc.WithTransportCredentials(insecure.NewCredentials()))...)
 	if err != nil {
 		return nil, errors.Join(err, process.Close())
 	}
