@@ -69,7 +69,7 @@ func (t *tools) Tools(stream grpc.BidiStreamingServer[plughostv1.Frame, plughost
 	}
 	t.set(session)
 	defer t.unset(session)
-	_ = session.Wait()
+	<-ctx.Done()
 	return nil
 }
 

@@ -104,13 +104,9 @@ func (s *sessions) Session(stream grpc.BidiStreamingServer[plughostv1.Frame, plu
 	ctx, cancel := context.WithCancel(stream.Context())
 	defer cancel()
 	defer s.releaser.Ended()
-	session, err := s.server.Connect(ctx, &countingTransport{tunnel.Transport(stream, cancel), s.work}, nil)
-	if err != nil {
+	if _, err := s.server.Connect(ctx, &countingTransport{tunnel.Transport(stream, cancel), s.work}, nil); err != nil {
 		return fmt.Errorf("cannot start an MCP session: %w", err)
 	}
-	err = session.Wait()
-	if errors.Is(err, io.EOF) || stream.Context().Err() != nil {
-		return nil
-	}
-	return err
+	<-ctx.Done() // by the host, or by the session
+	return nil
 }

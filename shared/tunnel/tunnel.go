@@ -28,7 +28,7 @@ type Stream interface {
 // or server. closeStream is called once when the session ends; it must end the
 // stream, so that a Recv under way returns. On the client's end that is the
 // cancel function of the stream's context; on the server's end it must make
-// the RPC's handler return.
+// the RPC's handler return, which so cannot wait for the session itself.
 func Transport(stream Stream, closeStream func()) mcp.Transport {
 	return &transport{stream: stream, closeStream: closeStream}
 }
@@ -39,66 +39,38 @@ type transport struct {
 }
 
 func (t *transport) Connect(context.Context) (mcp.Connection, error) {
-	c := &connection{
+	return &connection{
 		stream:      t.stream,
 		closeStream: t.closeStream,
-		received:    make(chan received),
 		closed:      make(chan struct{}),
 		sending:     make(chan struct{}, 1),
-	}
-	go c.receive()
-	return c, nil
-}
-
-type received struct {
-	message jsonrpc.Message
-	err     error
+	}, nil
 }
 
 // connection implements mcp.Connection.
 type connection struct {
 	stream      Stream
 	closeStream func()
-	received    chan received
 	closed      chan struct{}
 	closeOnce   sync.Once
 	sending     chan struct{} // holds one while a Send is under way: gRPC allows no more
 }
 
-// receive hands over what comes in until the stream or the session ends. It
-// is a goroutine of its own since Recv knows no context.
-func (c *connection) receive() {
-	for {
-		frame, err := c.stream.Recv()
-		var message jsonrpc.Message
-		if err == nil {
-			if message, err = decode(frame.GetMessage()); err != nil {
-				err = fmt.Errorf("cannot decode a frame of %d bytes: %w", len(frame.GetMessage()), err)
-			}
-			if request, ok := message.(*jsonrpc.Request); ok {
-				request.Extra = c.extra(frame, request)
-			}
-		}
-		select {
-		case c.received <- received{message, streamError(err)}:
-		case <-c.closed:
-			return
-		}
-		if err != nil {
-			return
-		}
+// Read ends with the stream, which Close ends, and not with its context: Recv
+// knows none, and a goroutine for it is one more that each session has.
+func (c *connection) Read(context.Context) (jsonrpc.Message, error) {
+	frame, err := c.stream.Recv()
+	if err != nil {
+		return nil, streamError(err)
 	}
-}
-
-func (c *connection) Read(ctx context.Context) (jsonrpc.Message, error) {
-	select {
-	case r := <-c.received:
-		return r.message, r.err
-	case <-c.closed:
-		return nil, io.EOF
-	case <-ctx.Done():
-		return nil, ctx.Err()
+	message, err := decode(frame.GetMessage())
+	if err != nil {
+		return nil, fmt.Errorf("cannot decode a frame of %d bytes: %w", len(frame.GetMessage()), err)
 	}
+	if request, ok := message.(*jsonrpc.Request); ok {
+		request.Extra = c.extra(frame, request)
+	}
+	return message, nil
 }
 
 // Write sends a message, and with it which request it belongs to.

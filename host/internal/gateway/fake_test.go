@@ -109,11 +109,11 @@ func newPlugin(t *testing.T, server *mcp.Server) *fakeInstance {
 	return newRawPlugin(t, func(stream frames) error {
 		ctx, cancel := context.WithCancel(stream.Context())
 		defer cancel()
-		session, err := server.Connect(ctx, tunnel.Transport(stream, cancel), nil)
-		if err != nil {
+		if _, err := server.Connect(ctx, tunnel.Transport(stream, cancel), nil); err != nil {
 			return err
 		}
-		return session.Wait()
+		<-ctx.Done()
+		return nil
 	})
 }
 
@@ -133,7 +133,7 @@ func (f *fakeAgent) Tools(stream frames) error {
 		return err
 	}
 	f.tools <- session
-	_ = session.Wait()
+	<-ctx.Done()
 	return nil
 }
 
