@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"net/http"
+	"slices"
 	"strconv"
 	"time"
 
@@ -63,16 +64,18 @@ func (y *reply) write() bool {
 
 // plain writes an answer as the whole response.
 func (y *reply) plain(i item) bool {
-	if i.size() > largeAnswer {
-		defer hurry(y.until, y.w)()
-	}
 	header := y.w.Header()
 	header.Set("Content-Type", "application/json")
 	header.Set("Content-Length", strconv.Itoa(i.size()))
 	if y.statuses && i.status != 0 {
 		y.w.WriteHeader(i.status)
 	}
-	return i.writeTo(y.w) == nil
+	if i.size() > largeAnswer {
+		defer hurry(y.until, y.w)()
+		return i.writeTo(y.w) == nil
+	}
+	_, err := y.w.Write(slices.Concat(i.head, i.id, i.tail)) // each write has its price
+	return err == nil
 }
 
 // stream writes events until the answer is among them.
