@@ -503,6 +503,68 @@ func TestGatewayAnswersForAllServices(t *testing.T) {
 	}
 }
 
+// A service that reads nothing any more keeps what is for all from no other one.
+func TestServiceThatDoesNotReadHoldsUpNoOther(t *testing.T) {
+	f := newFront(t, mcpConfig("stuck"), mcpConfig("a"))
+	reads, goOn := make(chan struct{}, 10), make(chan struct{})
+	defer close(goOn)
+	f.ready("stuck", unruly(t, func(stream frames, m message) string {
+		switch m.Method {
+		case "initialize":
+			return initialized
+		case "tools/list":
+			return `"result":{"tools":[{"name":"x","inputSchema":{"type":"object"}}]}`
+		case "tools/call":
+			reads <- struct{}{}
+			select {
+			case <-goOn:
+			case <-stream.Context().Done():
+			}
+			return ""
+		}
+		return methodNotFound
+	}))
+	roots := make(chan string, 10)
+	f.ready("a", newPlugin(t, newTalker("a", roots)))
+	c := f.openAt("/mcp", nil)
+	if a := c.ask("tools/call", `"name":"a__log"`); !strings.Contains(a.body, "logged") {
+		t.Fatalf("%s", a.body)
+	}
+	var calls sync.WaitGroup
+	ctx, cancel := context.WithCancel(t.Context())
+	defer calls.Wait()
+	defer cancel()
+	for id := range 3 { // more than its stream takes unread
+		calls.Go(func() {
+			body := fmt.Sprintf(`{"jsonrpc":"2.0","id":"stuck%d","method":"tools/call","params":{"name":"stuck__x","arguments":{"x":%q}}}`, id, strings.Repeat("x", 1<<20))
+			request, err := http.NewRequestWithContext(ctx, http.MethodPost, c.url, strings.NewReader(body))
+			if err != nil {
+				t.Error(err)
+				return
+			}
+			request.Header.Set("Content-Type", "application/json")
+			request.Header.Set("Accept", "application/json, text/event-stream")
+			request.Header.Set("Mcp-Session-Id", c.header["Mcp-Session-Id"])
+			if response, err := http.DefaultClient.Do(request); err == nil {
+				_ = response.Body.Close()
+			}
+		})
+	}
+	<-reads
+	if a := c.post(`{"jsonrpc":"2.0","method":"notifications/roots/list_changed"}`); a.status != http.StatusAccepted {
+		t.Errorf("status %d, %s", a.status, a.body)
+	}
+	if got := <-roots; got != "a" {
+		t.Errorf("%s is told", got)
+	}
+	if a := c.ask("logging/setLevel", `"level":"info"`); !strings.Contains(a.body, `"result":{}`) {
+		t.Errorf("%s", a.body)
+	}
+	if a := c.ask("tools/call", `"name":"a__log"`); len(a.messages) != 2 || !strings.Contains(a.messages[0], `"data":"a"`) {
+		t.Errorf("%s", a.body)
+	}
+}
+
 // A removed service takes its own calls with it, and nothing else of a session.
 func TestRemovedServiceEndsItsOwnCalls(t *testing.T) {
 	f := newFront(t, mcpConfig("a"), mcpConfig("b"))

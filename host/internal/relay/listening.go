@@ -262,7 +262,7 @@ func (g *listening) changed(lists ...string) {
 // tell tells the client that lists may have changed.
 func (g *listening) tell(lists ...string) {
 	for _, list := range lists {
-		g.client.out.offerOnce(item{head: fmt.Appendf(nil, `{"jsonrpc":"2.0","method":"notifications/%s/list_changed","params":{"_meta":{%q:%s}}}`,
+		g.client.out.insist(item{head: fmt.Appendf(nil, `{"jsonrpc":"2.0","method":"notifications/%s/list_changed","params":{"_meta":{%q:%s}}}`,
 			list, mcp.MetaKeySubscriptionID, bytes.TrimSpace(g.client.id))})
 	}
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strconv"
 	"sync"
 
@@ -116,52 +117,83 @@ func (s *session) restore(a *attachment, b *backend) (*link, error) {
 	if err != nil {
 		return nil, err
 	}
-	if err := s.retell(ctx, l); err != nil {
+	said, err := s.retell(ctx, l)
+	if err != nil {
 		l.cancel()
-		return nil, b.service.unavailable(fmt.Sprintf("the session could not be opened again: %v", err))
+		return nil, b.service.unavailable(fmt.Sprintf("the session could not be opened: %v", err))
 	}
 	if err := a.adopt(s, l); err != nil {
 		return nil, err
+	}
+	// What the client says from now on is sent on the link too.
+	if err := said.rest(ctx, l, s.memory.kept(b.service)); err != nil {
+		return nil, b.service.errLost()
 	}
 	s.tellChanges()
 	return l, nil
 }
 
-func (s *session) retell(ctx context.Context, l *link) error {
-	s.memory.mu.Lock()
-	initialize, initialized, version, pinned := s.memory.initialize, s.memory.initialized, s.memory.version, s.memory.pinned
-	var rest []*wire.Message
-	for _, kept := range s.memory.subscriptions {
-		if kept.service == l.backend.service {
-			rest = append(rest, kept.request)
+// kept is what of a session a plugin has to know.
+type kept struct {
+	initialized *wire.Message
+	level       *wire.Message
+	others      []*wire.Message // subscriptions
+}
+
+func (y *memory) kept(service *Service) kept {
+	y.mu.Lock()
+	defer y.mu.Unlock()
+	k := kept{initialized: y.initialized, level: y.level}
+	for _, s := range y.subscriptions {
+		if s.service == service {
+			k.others = append(k.others, s.request)
 		}
 	}
-	if s.memory.level != nil {
-		rest = append(rest, s.memory.level)
-	}
-	s.memory.mu.Unlock()
+	return k
+}
 
-	answer, err := l.ask(ctx, initialize)
-	if err != nil {
-		return err
-	}
-	if now := agreed(answer); pinned && now != version {
-		s.end()
-		return fmt.Errorf("the plugin speaks revision %q now, and not %q: begin another session", now, version)
-	}
-	if initialized == nil {
+// rest says what is kept now and was not said before.
+func (k kept) rest(ctx context.Context, l *link, now kept) error {
+	if now.initialized == nil {
 		return nil
 	}
-	if err := l.send(ctx, initialized.Raw, nil); err != nil {
-		return err
+	if k.initialized == nil {
+		if err := l.send(ctx, now.initialized.Raw, nil); err != nil {
+			return err
+		}
 	}
-	for _, m := range rest {
+	requests := now.others
+	if now.level != nil && now.level != k.level {
+		requests = append(requests, now.level)
+	}
+	for _, m := range requests {
+		if slices.Contains(k.others, m) {
+			continue
+		}
 		// What the plugin refuses now it will not do.
 		if _, err := l.ask(ctx, m); err != nil && ctx.Err() != nil {
 			return err
 		}
 	}
 	return nil
+}
+
+// retell says on a new link what the plugin has to know of the session, and
+// returns it.
+func (s *session) retell(ctx context.Context, l *link) (said kept, err error) {
+	s.memory.mu.Lock()
+	initialize, version, pinned := s.memory.initialize, s.memory.version, s.memory.pinned
+	s.memory.mu.Unlock()
+	answer, err := l.ask(ctx, initialize)
+	if err != nil {
+		return kept{}, err
+	}
+	if now := agreed(answer); pinned && now != version {
+		s.end()
+		return kept{}, fmt.Errorf("the plugin speaks revision %q now, and not %q: begin another session", now, version)
+	}
+	said = s.memory.kept(l.backend.service)
+	return said, kept{}.rest(ctx, l, said)
 }
 
 // tellChanges tells the client that lists may have changed.

@@ -54,9 +54,27 @@ func (o *outbox) offerOnce(i item) {
 	}
 }
 
+// insist adds a message of which there are few, however much is waiting, unless
+// the same one is waiting already.
+func (o *outbox) insist(i item) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	if o.closed || o.has(i) {
+		return
+	}
+	o.items = append(o.items, i)
+	o.bytes += i.size()
+	o.signal()
+}
+
 func (o *outbox) holds(i item) bool {
 	o.mu.Lock()
 	defer o.mu.Unlock()
+	return o.has(i)
+}
+
+// has reports whether the same message is waiting. The lock is held.
+func (o *outbox) has(i item) bool {
 	for _, other := range o.items {
 		if other.id == nil && string(other.head) == string(i.head) {
 			return true

@@ -14,9 +14,9 @@
 // when that is gone it gets another one with its next message, or at once if its
 // client listens. What the plugin has to know of the session is kept as the client
 // sent it, and said to the new instance again: initialize, that the client is
-// initialized, its log level and its subscriptions. Then the client is told that
-// the lists have changed. Only if the new instance speaks another revision the
-// session ends.
+// initialized, its log level and its subscriptions. At the endpoint of one service
+// the client is then told that the lists have changed, and the session ends if the
+// new instance speaks another revision.
 //
 // # Calls
 //
@@ -46,6 +46,14 @@
 // still comes for an earlier request is dropped. A client that leaves cancels its
 // request, and the lane is given up. A request to listen has a link of its own, and
 // outlives the plugin as a session does.
+//
+// # Several services
+//
+// A Join finds the service of a request by the name or URI in it, in a table made
+// of what the services list: of raw objects, of which only the name is replaced. The
+// table never changes; another one takes its place, and only then those clients are told
+// whose lists are different in the two. What is about all services the Join answers
+// itself. A session's link to a service is opened when the session first uses it.
 package relay
 
 import (

@@ -386,7 +386,7 @@ func (s *session) takeQuestion(id []byte) (question, bool) {
 // changed tells the client that lists have changed.
 func (s *session) changed(lists ...string) {
 	for _, list := range lists {
-		s.outbox.offerOnce(item{head: listChanged(list)})
+		s.outbox.insist(item{head: listChanged(list)})
 	}
 }
 

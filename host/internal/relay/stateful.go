@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"net/http"
-	"sync"
 	"time"
 
 	"github.com/plughost/plughost/host/internal/caller"
@@ -136,7 +135,7 @@ func (s *session) make(ctx context.Context, m *wire.Message, header map[string]s
 	c := newCall(m)
 	if rt.to == nil {
 		if rt.every {
-			s.tellEvery(ctx, m)
+			s.tellEvery(m)
 		}
 		s.tellWith(c)
 		c.answer(rt.result)
@@ -157,18 +156,16 @@ func (s *session) make(ctx context.Context, m *wire.Message, header map[string]s
 }
 
 // tellEvery has all services of the session take a request, and those that come
-// later. It does not wait long for those that do not answer.
-func (s *session) tellEvery(ctx context.Context, m *wire.Message) {
+// later.
+func (s *session) tellEvery(m *wire.Message) {
 	if learn := s.memory.learner(nil, m); learn != nil {
 		learn(nil)
 	}
-	ctx, cancel := context.WithTimeout(ctx, s.relay.options.Quiet)
-	defer cancel()
-	var asking sync.WaitGroup
-	for _, l := range s.linked() {
-		asking.Go(func() { _, _ = l.ask(ctx, m) }) // one that cannot do it need not
-	}
-	asking.Wait()
+	s.each(s.linked(), func(l *link) {
+		ctx, cancel := context.WithTimeout(l.ctx, restoreTimeout)
+		defer cancel()
+		_, _ = l.ask(ctx, m) // one that cannot do it need not
+	})
 }
 
 // tellWith has a client that does not listen get with a call what it should
@@ -213,20 +210,31 @@ func (s *session) takeNotification(ctx context.Context, m *wire.Message) {
 		c.cancelled.Store(true)
 		message, links = m.Replace(nil, at, number(c.number)), []*link{c.link}
 	}
-	tell(ctx, links, message)
+	if len(links) == 1 {
+		_ = links[0].send(ctx, message, nil) // who is gone need not hear of it
+		return
+	}
+	s.each(links, func(l *link) { _ = l.send(l.ctx, message, nil) })
 }
 
-// tell sends a message on several links, of which none waits for another.
-func tell(ctx context.Context, links []*link, message []byte) {
-	var sending sync.WaitGroup
-	for i, l := range links {
-		if i == len(links)-1 {
-			_ = l.send(ctx, message, nil) // who is gone need not hear of it
-			continue
+// each does something with several links, and does not wait long for one that
+// takes its time.
+func (s *session) each(links []*link, do func(*link)) {
+	done := make(chan struct{}, len(links))
+	for _, l := range links {
+		if !l.backend.service.run(func() { do(l); done <- struct{}{} }) {
+			done <- struct{}{}
 		}
-		sending.Go(func() { _ = l.send(ctx, message, nil) })
 	}
-	sending.Wait()
+	late := time.NewTimer(s.relay.options.Quiet)
+	defer late.Stop()
+	for range links {
+		select {
+		case <-done:
+		case <-late.C:
+			return
+		}
+	}
 }
 
 // takeAnswer passes the client's answer on to the instance that asked.

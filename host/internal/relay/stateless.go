@@ -17,7 +17,7 @@ import (
 )
 
 const (
-	// maxLanes bounds the lanes that wait to be used again.
+	// maxLanes bounds the lanes to one plugin that wait to be used again.
 	maxLanes = 32
 	// leaveTimeout bounds what a plugin has to end a request whose client has
 	// left.
@@ -59,9 +59,15 @@ func (p *lanes) take(b *backend, caller string) *lane {
 func (p *lanes) put(n *lane) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if len(p.idle) >= maxLanes {
-		p.idle[0].cancel()
-		p.idle = slices.Delete(p.idle, 0, 1)
+	oldest, same := -1, 0
+	for i, other := range slices.Backward(p.idle) {
+		if other.backend == n.backend {
+			oldest, same = i, same+1
+		}
+	}
+	if same >= maxLanes {
+		p.idle[oldest].cancel()
+		p.idle = slices.Delete(p.idle, oldest, oldest+1)
 	}
 	p.idle = append(p.idle, n)
 }
