@@ -384,6 +384,25 @@ func (m *Manager) dependencyReady(s *service) {
 	}
 }
 
+// dependencyFailed tells those that wait for s, themselves or through others that
+// wait, that it has failed and is tried again.
+func (m *Manager) dependencyFailed(s *service) {
+	for _, other := range m.services {
+		if other.state == Waiting && m.waitsOn(other, s) {
+			other.dependencyFailed(s)
+		}
+	}
+}
+
+// waitsOn reports whether s depends on another service, itself or through others
+// that wait.
+func (m *Manager) waitsOn(s, on *service) bool {
+	return slices.ContainsFunc(s.conf.DependsOn, func(ref config.Ref) bool {
+		dependency := m.find(ref)
+		return dependency == on || dependency != nil && dependency.state == Waiting && m.waitsOn(dependency, on)
+	})
+}
+
 // atRest is called when a service has come to rest.
 func (m *Manager) atRest() {
 	if m.closing {

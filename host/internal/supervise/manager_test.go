@@ -624,10 +624,10 @@ func TestAStartThatCannotComeIsAnswered(t *testing.T) {
 
 		// While the dependency is on its way there is something to wait for.
 		w.let("a", plan{launch: fails})
-		w.askStart("a")
+		_ = w.askStart("a").result()
 		waiting := w.askStart("c")
 		if !waiting.pending() {
-			t.Error("it was answered while its dependency is in backoff")
+			t.Error("it was answered before the next try")
 		}
 		time.Sleep(time.Hour)
 		wantError(t, waiting.result(), "service mcp.c waits for mcp.a, which is failed")
@@ -636,6 +636,33 @@ func TestAStartThatCannotComeIsAnswered(t *testing.T) {
 		w.let("a", plan{})
 		w.askStart("a")
 		time.Sleep(3 * launchTime)
+		w.want("a", Ready, "b", Ready, "c", Ready)
+	})
+}
+
+func TestAStartThatWaitsForWhatFailsIsAnswered(t *testing.T) {
+	in(t, func(t *testing.T) {
+		w := newWorld(t, svc("d"), svc("c", "b"), svc("b", "d", "a"), withPolicy(svc("a"), func(p *config.Restart) { p.Limit = 0 }))
+		if err := w.Start(t.Context(), ref("d")); err != nil {
+			t.Fatal(err)
+		}
+		w.let("a", plan{launch: fails})
+		direct := w.askStart("a")
+		wantError(t, direct.result(), "cannot start service mcp.a: ")
+		w.want("a", Backoff)
+		b, c := w.askStart("b"), w.askStart("c")
+		if !b.pending() || !c.pending() {
+			t.Error("they were answered before the next try")
+		}
+		time.Sleep(time.Minute)
+		for name, waiting := range map[string]*request{"b": b, "c": c} {
+			wantError(t, waiting.result(), "service mcp."+name+" waits for mcp.a, which is backoff: cannot start service mcp.a: ")
+		}
+
+		// It was only the answer: the wish stays.
+		w.want("b", Waiting, "c", Waiting)
+		w.let("a", plan{})
+		time.Sleep(time.Hour)
 		w.want("a", Ready, "b", Ready, "c", Ready)
 	})
 }

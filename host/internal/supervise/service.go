@@ -438,6 +438,7 @@ func (s *service) failedWith(e exit) {
 	s.again(decision.delay)
 	s.enter(Backoff, e.err.Error())
 	s.settleUp(fmt.Errorf("%w; the next try is in %v", e.err, decision.delay.Round(time.Millisecond)))
+	s.m.dependencyFailed(s)
 }
 
 // giveUp is a failure after which the service is not started again, unless by
@@ -466,6 +467,13 @@ func (s *service) dependencyReady() {
 	if s.state == Waiting {
 		s.begin("its dependencies are ready")
 	}
+}
+
+// dependencyFailed answers those who want a waiting service to run, as who starts
+// one that fails is answered: what it waits for was tried, and may fail for ever.
+// It waits on.
+func (s *service) dependencyFailed(dependency *service) {
+	s.settleUp(fmt.Errorf("service %s %s: %w", s.conf.Ref(), waitsFor(dependency), dependency.err))
 }
 
 func (s *service) stopRetry() {
