@@ -32,9 +32,10 @@ object, or - to read it from standard input, or any number of NAME=VALUE, whose
 types are those that the tool declares. Without TOOL the tools are listed.
 
 Text is printed as it is, structured content as JSON; of images and sound the
-size is told. Progress is shown on a terminal. Ctrl-C cancels the call. The exit
-status is 1 if the tool says that it failed. It takes no token: it is for who
-runs the host.`,
+size is told. On a terminal progress is shown, and what the tool asks for in the
+course of the call is asked there; elsewhere it is declined. Ctrl-C cancels the
+call. The exit status is 1 if the tool says that it failed. It takes no token: it
+is for who runs the host.`,
 		Example: `  plughost call clock
   plughost call clock now zone=Europe/London
   plughost call clock convert '{"time":"2026-07-01T09:30","from":"UTC","to":"Asia/Tokyo"}'
@@ -136,9 +137,9 @@ func call(ctx context.Context, client *control.Client, service, tool string, arg
 	if err != nil {
 		return nil, err
 	}
-	progress := newProgressLine(os.Stderr)
-	defer progress.clear()
-	session, err := openSession(ctx, client, "/mcp/"+ref.Name, progress)
+	who := newPerson(os.Stdin, os.Stderr, newProgressLine(os.Stderr))
+	defer who.progress.clear()
+	session, err := openSession(ctx, client, "/mcp/"+ref.Name, who)
 	if err != nil {
 		return nil, fmt.Errorf("cannot call service %s: %w", ref, err)
 	}
@@ -198,17 +199,31 @@ func reasonOf(service control.ServiceStatus) string {
 	return ""
 }
 
-// openSession connects to one of the gateway's endpoints over the control socket.
-func openSession(ctx context.Context, client *control.Client, path string, progress *progressLine) (*mcp.ClientSession, error) {
+// askingRevision is the last in which tools may ask in the middle of a call;
+// those that ask in their results may in it, too.
+const askingRevision = "2025-11-25"
+
+// openSession connects to one of the gateway's endpoints over the control socket,
+// for somebody who makes calls, or for nobody, to look around.
+func openSession(ctx context.Context, client *control.Client, path string, who *person) (*mcp.ClientSession, error) {
 	http, base := client.Gateway()
-	return mcp.NewClient(&mcp.Implementation{Name: "plughost", Version: version()}, &mcp.ClientOptions{
-		Capabilities: &mcp.ClientCapabilities{},
-		ProgressNotificationHandler: func(_ context.Context, r *mcp.ProgressNotificationClientRequest) {
-			progress.show(r.Params)
-		},
-	}).Connect(ctx, &mcp.StreamableClientTransport{
+	options, revision := &mcp.ClientOptions{Capabilities: &mcp.ClientCapabilities{}}, ""
+	if who != nil {
+		revision = askingRevision
+		options.Capabilities.Elicitation = &mcp.ElicitationCapabilities{Form: &mcp.FormElicitationCapabilities{}, URL: &mcp.URLElicitationCapabilities{}}
+		options.ElicitationHandler = func(asked context.Context, r *mcp.ElicitRequest) (*mcp.ElicitResult, error) {
+			asked, cancel := context.WithCancel(asked)
+			defer cancel()
+			defer context.AfterFunc(ctx, cancel)() // the call is given up
+			return who.elicit(asked, r)
+		}
+		options.ProgressNotificationHandler = func(_ context.Context, r *mcp.ProgressNotificationClientRequest) {
+			who.progress.show(r.Params)
+		}
+	}
+	return mcp.NewClient(&mcp.Implementation{Name: "plughost", Version: version()}, options).Connect(ctx, &mcp.StreamableClientTransport{
 		Endpoint: base + path, HTTPClient: http, DisableStandaloneSSE: true, MaxEventSize: -1,
-	}, nil)
+	}, &mcp.ClientSessionOptions{ProtocolVersion: revision})
 }
 
 // findTool looks a tool up, and says what there is if it is not there.

@@ -47,7 +47,7 @@ func (l *location) toolsOf(ctx context.Context, service string) []*mcp.Tool {
 	if err != nil {
 		return nil
 	}
-	session, err := openSession(ctx, client, "/mcp/"+ref.Name, &progressLine{})
+	session, err := openSession(ctx, client, "/mcp/"+ref.Name, nil)
 	if err != nil {
 		return nil
 	}

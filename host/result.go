@@ -97,8 +97,9 @@ func printableLines(text string) string {
 type progressLine struct {
 	w io.Writer // nil if it is none
 
-	mu    sync.Mutex
-	shown bool
+	mu     sync.Mutex
+	shown  bool
+	paused bool
 }
 
 func newProgressLine(w io.Writer) *progressLine {
@@ -116,6 +117,9 @@ func (p *progressLine) show(params *mcp.ProgressNotificationParams) {
 	}
 	p.mu.Lock()
 	defer p.mu.Unlock()
+	if p.paused {
+		return
+	}
 	p.shown = true
 	of := ""
 	if params.Total > 0 {
@@ -127,7 +131,26 @@ func (p *progressLine) show(params *mcp.ProgressNotificationParams) {
 func (p *progressLine) clear() {
 	p.mu.Lock()
 	defer p.mu.Unlock()
+	p.wipe()
+}
+
+// pause leaves the terminal to something else, until resume.
+func (p *progressLine) pause() {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.wipe()
+	p.paused = true
+}
+
+func (p *progressLine) resume() {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.paused = false
+}
+
+func (p *progressLine) wipe() {
 	if p.shown {
 		fmt.Fprint(p.w, clearLine)
+		p.shown = false
 	}
 }

@@ -22,7 +22,7 @@ func listTools(ctx context.Context, client *control.Client, service string) ([]*
 	if err != nil {
 		return nil, err
 	}
-	session, err := openSession(ctx, client, "/mcp/"+ref.Name, &progressLine{})
+	session, err := openSession(ctx, client, "/mcp/"+ref.Name, nil)
 	if err != nil {
 		return nil, fmt.Errorf("cannot call service %s: %w", ref, err)
 	}

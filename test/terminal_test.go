@@ -174,6 +174,38 @@ func TestTerminalShowsStatusLogsAndPlansAsTheyGo(t *testing.T) {
 	status.keys("C-c")
 }
 
+func TestTerminalAsksWhatAToolAsks(t *testing.T) {
+	t.Parallel()
+	h := startFaults(t, hostOptions{}, fault("f", ""))
+	h.waitReady()
+	x := plughostIn(t, h.stateDir, "call", "f", "ask", `{"message":"Who are you?","schema":{"type":"object","required":["name"],"properties":{
+		"name":{"type":"string","title":"Name","minLength":2},"age":{"type":"integer","default":20}}}}`)
+	x.see(`(?m)^The tool asks: Who are you\?\n  Name \(text; required\): ?$`)
+	x.keys("A", "Enter")
+	x.see(`(?m)^  it cannot be that: .*\n  Name`)
+	x.keys("Ada", "Enter")
+	x.see(`(?m)^  age \(integer\) \[20\]: ?$`)
+	x.keys("Enter")
+	x.see(`(?m)^Send this to the tool\? \[y\]es, \[n\]o, \[c\]ancel: ?$`)
+	x.keys("y", "Enter")
+	x.ended(0)
+	if screen := x.screen(); !regexp.MustCompile(`"action": "accept",\n  "content": \{\n    "age": 20,\n    "name": "Ada"\n`).MatchString(screen) {
+		t.Errorf("the tool was told something else:\n%s", screen)
+	}
+
+	x = plughostIn(t, h.stateDir, "call", "f", "ask", "message=Sign in", "url=https://example.com/sign-in")
+	x.see(`(?m)^The tool asks: Sign in\n  https://example\.com/sign-in\nWill you open this address`)
+	x.keys("C-d")
+	x.see(`"action": "cancel"`)
+	x.ended(0)
+
+	x = plughostIn(t, h.stateDir, "call", "f", "ask", "message=Really?")
+	x.see(`(?m)^The tool asks: Really\?\nSend this`)
+	x.keys("C-c")
+	x.see(`ask was cancelled`)
+	x.ended(1)
+}
+
 func TestBashCompletesNamesOfServices(t *testing.T) {
 	t.Parallel()
 	const functions = "/usr/share/bash-completion/bash_completion"

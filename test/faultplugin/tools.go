@@ -22,6 +22,7 @@ func addTools(server *mcp.Server) {
 	mcp.AddTool(server, &mcp.Tool{Name: "large", Description: "Return a large result"}, large)
 	mcp.AddTool(server, &mcp.Tool{Name: "echo", Description: "Say what it is told"}, echo)
 	mcp.AddTool(server, &mcp.Tool{Name: "ask", Description: "Ask the client's user"}, ask)
+	mcp.AddTool(server, &mcp.Tool{Name: "sample", Description: "Ask the client's model"}, sample)
 }
 
 type pidOutput struct {
@@ -116,17 +117,34 @@ func large(_ context.Context, _ *mcp.CallToolRequest, in largeInput) (*mcp.CallT
 }
 
 type askInput struct {
-	Message string `json:"message"`
+	Message string         `json:"message"`
+	Schema  map[string]any `json:"schema,omitempty"` // of a form; without one there are no fields
+	URL     string         `json:"url,omitempty"`    // in the place of a form
 }
 
 type askOutput struct {
-	Action string `json:"action"`
+	Action  string         `json:"action"`
+	Content map[string]any `json:"content,omitempty"`
 }
 
 func ask(ctx context.Context, req *mcp.CallToolRequest, in askInput) (*mcp.CallToolResult, askOutput, error) {
-	answer, err := req.Session.Elicit(ctx, &mcp.ElicitParams{Message: in.Message, RequestedSchema: map[string]any{"type": "object", "properties": map[string]any{}}})
+	question := &mcp.ElicitParams{Message: in.Message, RequestedSchema: in.Schema}
+	switch {
+	case in.URL != "":
+		question = &mcp.ElicitParams{Mode: "url", Message: in.Message, URL: in.URL, ElicitationID: "1"}
+	case in.Schema == nil:
+		question.RequestedSchema = map[string]any{"type": "object", "properties": map[string]any{}}
+	}
+	answer, err := req.Session.Elicit(ctx, question)
 	if err != nil {
 		return nil, askOutput{}, err
 	}
-	return nil, askOutput{answer.Action}, nil
+	return nil, askOutput{answer.Action, answer.Content}, nil
+}
+
+func sample(ctx context.Context, req *mcp.CallToolRequest, _ nothing) (*mcp.CallToolResult, nothing, error) {
+	_, err := req.Session.CreateMessage(ctx, &mcp.CreateMessageParams{MaxTokens: 1, Messages: []*mcp.SamplingMessage{
+		{Role: "user", Content: &mcp.TextContent{Text: "?"}},
+	}})
+	return nil, nothing{}, err
 }
