@@ -12,7 +12,6 @@ import (
 	"path/filepath"
 	"syscall"
 
-
 	plughostv1 "github.com/plughost/plughost/shared/proto/plughost/v1"
 )
 

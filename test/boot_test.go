@@ -49,21 +49,33 @@ func TestSlowStartIsWaitedFor(t *testing.T) {
 	h.connect(t, "slow")
 }
 
-// However many services are slow to start, what is ready is served, and the
-// front answers.
+// However many services are slow to start, they start side by side within a
+// bound, what is ready is served, and the front answers for those that are not.
 func TestSlowStartsHoldUpNobody(t *testing.T) {
 	t.Parallel()
 	services := []string{fault("fast", "")}
-	for i := range 12 {
+	for i := range 30 {
 		services = append(services, fault(fmt.Sprintf("slow-%d", i), "  env = { FAULT_DELAY = \"1s\" }\n"))
 	}
-	h := startFaults(t, hostOptions{hostBlock: "  start_limit = 4\n"}, services...)
+	h := startFaults(t, hostOptions{hostBlock: "  start_limit = 10\n"}, services...)
 	pid := h.waitState("fast", "ready").PID
 	if got := pidOf(t, connectMCP(t, h.base+"/mcp"), "fast__pid"); got != float64(pid) {
 		t.Errorf("the plugin is %v, want %d", got, pid)
 	}
+	if _, err := tryConnect(t, h.base+"/mcp/slow-29", "2025-11-25", nil); err == nil || !strings.Contains(err.Error(), "service slow-29 cannot be called") {
+		t.Errorf("who wants the last of the slow services is told %v", err)
+	}
 	if code, body := get(t, h.base+"/readyz"); code != http.StatusServiceUnavailable {
 		t.Errorf("while services start /readyz answers %d: %s", code, body)
+	}
+	starting := 0
+	for _, status := range h.status() {
+		if status.State == "starting" {
+			starting++
+		}
+	}
+	if starting > 10 {
+		t.Errorf("%d services are starting at once", starting)
 	}
 	h.waitReady()
 	if code, body := get(t, h.base+"/readyz"); code != http.StatusOK {

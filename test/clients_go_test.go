@@ -23,15 +23,24 @@ func connectMCP(t *testing.T, url string) *mcp.ClientSession {
 // that can more.
 func connectAs(t *testing.T, url, revision string, options *mcp.ClientOptions) *mcp.ClientSession {
 	t.Helper()
+	session, err := tryConnect(t, url, revision, options)
+	if err != nil {
+		t.Fatalf("cannot connect to %s: %v", url, err)
+	}
+	return session
+}
+
+// tryConnect is connectAs of what may not be there.
+func tryConnect(t *testing.T, url, revision string, options *mcp.ClientOptions) (*mcp.ClientSession, error) {
+	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), patience)
 	defer cancel()
 	client := mcp.NewClient(&mcp.Implementation{Name: "test", Version: "1"}, options)
 	session, err := client.Connect(ctx, &mcp.StreamableClientTransport{Endpoint: url}, &mcp.ClientSessionOptions{ProtocolVersion: revision})
-	if err != nil {
-		t.Fatalf("cannot connect to %s: %v", url, err)
+	if err == nil {
+		t.Cleanup(func() { session.Close() })
 	}
-	t.Cleanup(func() { session.Close() })
-	return session
+	return session, err
 }
 
 func callParams(name string) *mcp.CallToolParams {
