@@ -6,12 +6,22 @@ import (
 	"errors"
 	"fmt"
 	"net/url"
+	"strings"
 	"sync"
+	"unicode/utf8"
 
 	"github.com/yosida95/uritemplate/v3"
 
 	"github.com/plughost/plughost/shared/mcphttp"
 	"github.com/plughost/plughost/shared/wire"
+)
+
+const (
+	// maxTemplate is how many bytes a template of URIs may have, and
+	// maxTemplateCommas how many commas: larger ones have regular expressions that
+	// cannot be made.
+	maxTemplate       = 4096
+	maxTemplateCommas = 100
 )
 
 // entry is one of what a service lists, which does not change.
@@ -36,7 +46,7 @@ func newEntry(service *Service, k kind, answer *wire.Message, object wire.Span) 
 	}
 	raw := answer.Bytes(picked[0])
 	own, ok := wire.Text(raw)
-	if !ok || len(own) == 0 {
+	if !ok || len(own) == 0 || !utf8.Valid(own) {
 		return nil, fmt.Errorf("one of them has no %s", listings[k].key)
 	}
 	e := &entry{service: service, own: string(own), raw: bytes.Clone(raw), name: string(own)}
@@ -63,13 +73,21 @@ func (e *entry) check(k kind, answer *wire.Message, picked []wire.Span) error {
 			return errors.New("its URI is none, or not absolute")
 		}
 	case kindTemplates:
-		template, err := uritemplate.New(e.own)
-		if err != nil {
-			return err
-		}
-		pattern := sync.OnceValue(template.Regexp) // costs much, and few are asked for
-		e.matches = func(uri string) bool { return pattern().MatchString(uri) }
+		return e.checkTemplate()
 	}
+	return nil
+}
+
+func (e *entry) checkTemplate() error {
+	if len(e.own) > maxTemplate || strings.Count(e.own, ",") > maxTemplateCommas {
+		return errors.New("the template is too long")
+	}
+	template, err := uritemplate.New(e.own)
+	if err != nil {
+		return err
+	}
+	pattern := sync.OnceValue(template.Regexp) // costs much, and few are asked for
+	e.matches = func(uri string) bool { return pattern().MatchString(uri) }
 	return nil
 }
 
