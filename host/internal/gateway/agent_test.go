@@ -416,6 +416,44 @@ func TestCallsOfAgentsGoDeeperUntilTheyAreRefused(t *testing.T) {
 	}
 }
 
+// An agent is asked by the services that it calls, and hears of their progress and
+// of other tools, as any client.
+func TestAgentIsAClientOfItsTools(t *testing.T) {
+	f := newFront(t, mcpConfig("a"), agentConfig("echo", "a/*"))
+	server := newTalker("a", nil)
+	addTool(server, "work", func(ctx context.Context, req *mcp.CallToolRequest) (*mcp.CallToolResult, error) {
+		return text("done"), req.Session.NotifyProgress(ctx, &mcp.ProgressNotificationParams{ProgressToken: req.Params.GetProgressToken(), Progress: 1})
+	})
+	f.ready("a", newPlugin(t, server))
+	heard := make(chan string, 10)
+	agent := newFakeAgent(t, card(), &echoAgent{})
+	agent.options = &mcp.ClientOptions{
+		ElicitationHandler: func(_ context.Context, req *mcp.ElicitRequest) (*mcp.ElicitResult, error) {
+			return &mcp.ElicitResult{Action: "accept", Content: map[string]any{"said": "to " + req.Params.Message}}, nil
+		},
+		ProgressNotificationHandler: func(_ context.Context, req *mcp.ProgressNotificationClientRequest) {
+			heard <- fmt.Sprint("progress ", req.Params.ProgressToken)
+		},
+		ToolListChangedHandler: func(context.Context, *mcp.ToolListChangedRequest) { heard <- "changed" },
+	}
+	f.readyAgent("echo", agent)
+	session := <-agent.tools
+	if got, err := call(t.Context(), session, "a__ask"); got != "to a" || err != nil {
+		t.Errorf("%q, error %v", got, err)
+	}
+	params := &mcp.CallToolParams{Name: "a__work"}
+	params.SetProgressToken("mine")
+	if _, err := session.CallTool(t.Context(), params); err != nil {
+		t.Error(err)
+	}
+	f.Configure([]config.Service{mcpConfig("a"), agentConfig("echo", "a/work")})
+	for _, want := range []string{"progress mine", "changed"} {
+		if got := <-heard; got != want {
+			t.Errorf("heard %q, want %q", got, want)
+		}
+	}
+}
+
 func TestAgentKeepsItsToolsWhileItFinishes(t *testing.T) {
 	f := newFront(t, mcpConfig("a"), agentConfig("echo", "a/*"))
 	f.ready("a", newPlugin(t, newServer("one")))

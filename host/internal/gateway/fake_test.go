@@ -121,13 +121,14 @@ func newPlugin(t *testing.T, server *mcp.Server) *fakeInstance {
 type fakeAgent struct {
 	plughostv1.UnimplementedHostServer
 	*fakeInstance
-	tools chan *mcp.ClientSession
+	options *mcp.ClientOptions
+	tools   chan *mcp.ClientSession
 }
 
 func (f *fakeAgent) Tools(stream frames) error {
 	ctx, cancel := context.WithCancel(stream.Context())
 	defer cancel()
-	client := mcp.NewClient(&mcp.Implementation{Name: "agent"}, nil)
+	client := mcp.NewClient(&mcp.Implementation{Name: "agent"}, f.options)
 	session, err := client.Connect(ctx, tunnel.Transport(stream, cancel), nil)
 	if err != nil {
 		return err
