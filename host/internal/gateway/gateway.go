@@ -51,6 +51,7 @@ type Gateway struct {
 	mu       sync.RWMutex // guards the lists; what else changes is inside of each
 	services []*upstream  // in the order of the configuration, those that leave last
 	agents   []*agent
+	starting map[config.Ref]struct{}
 
 	// Metrics, unless it is nil, answers GET /metrics. It is set before Handler
 	// is called.
@@ -80,7 +81,7 @@ type common struct {
 // New makes a gateway for the services of a configuration, within limits. ready
 // says whether all of them are; version is the host's.
 func New(services []config.Service, limits config.GatewayLimits, ready func() bool, version string, log hclog.Logger) (*Gateway, error) {
-	g := &Gateway{ready: ready}
+	g := &Gateway{ready: ready, starting: make(map[config.Ref]struct{})}
 	g.listening, g.endListening = context.WithCancel(context.Background())
 	g.common = common{sessions: &sync.WaitGroup{}, reconnectDelay: reconnectDelay, log: log}
 	g.common.relay = relayOptions(limits)
@@ -104,6 +105,7 @@ func relayOptions(limits config.GatewayLimits) relay.Options {
 
 // Watch takes the transitions of the services. It returns at once.
 func (g *Gateway) Watch(change supervise.Change) {
+	defer g.readWhenCalm(change)
 	if change.State == supervise.Unhealthy || change.From == supervise.Unhealthy && change.State == supervise.Ready {
 		return // it goes on as it is: what it can still answer, it does
 	}
@@ -123,12 +125,29 @@ func (g *Gateway) Watch(change supervise.Change) {
 	}
 }
 
+// readWhenCalm has it be read what services have when none is starting any more.
+func (g *Gateway) readWhenCalm(change supervise.Change) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	if change.State == supervise.Starting {
+		g.starting[change.Service] = struct{}{}
+		return
+	}
+	delete(g.starting, change.Service)
+	if len(g.starting) > 0 {
+		return
+	}
+	for _, u := range g.services {
+		u.service.Read()
+	}
+}
+
 // SetURL has clients be told the URL, of scheme and host, by which they reach the
 // gateway; if it is empty, the one that each of them uses.
 func (g *Gateway) SetURL(url string) { g.common.address.Set(url) }
 
 // Introduce tells the gateway of a plugin before its service is said to be
-// ready, and returns when clients see what it has: who waits for a service can
+// ready, and returns when a session with it is open: who waits for a service can
 // call it then. An error says why the plugin cannot be used; it is to be ended.
 func (g *Gateway) Introduce(ctx context.Context, service config.Ref, plugin Plugin) error {
 	if service.Kind == config.KindMCP {

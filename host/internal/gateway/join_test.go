@@ -635,3 +635,70 @@ func TestClientWhoseAccessChangesIsToldWhatIsDifferent(t *testing.T) {
 		}
 	}
 }
+
+// listed is a plugin that tells of each time that its tools are listed.
+func listed(t *testing.T, told chan<- string, name string) *fakeInstance {
+	return unruly(t, func(_ frames, m message) string {
+		switch m.Method {
+		case "initialize":
+			return initialized
+		case "tools/list":
+			told <- name
+			return `"result":{"tools":[{"name":"one","inputSchema":{"type":"object"}}]}`
+		case "tools/call":
+			return `"result":{"content":[]}`
+		}
+		return methodNotFound
+	})
+}
+
+// While services start, what those have that are ready already is read only for
+// those who ask; then it is read for all.
+func TestListsAreReadWhenTheyAreNeededOrAllIsCalm(t *testing.T) {
+	f := newFront(t, mcpConfig("a"), mcpConfig("b"), mcpConfig("c"))
+	told := make(chan string, 10)
+	read := func(want ...string) {
+		t.Helper()
+		var got []string
+		for range want {
+			got = append(got, <-told)
+		}
+		slices.Sort(got)
+		expect(t, "lists were read", got, want)
+	}
+	f.enter("c", supervise.Starting, "")
+	f.ready("a", listed(t, told, "a"))
+	f.ready("b", listed(t, told, "b"))
+	select {
+	case name := <-told:
+		t.Errorf("the list of %s was read while c is starting", name)
+	default:
+	}
+	alone := f.aloneAt("/mcp/b")
+	if a := alone.callAlone(`1`, "one"); a.status != http.StatusOK {
+		t.Errorf("a call: status %d, %s", a.status, a.body)
+	}
+	read("b")
+	f.ready("c", listed(t, told, "c"))
+	read("a", "c")
+	expect(t, "tools", toolNames(t, f.connect("/mcp", legacy, nil)), []string{"a__one", "b__one", "c__one"})
+
+	// One that is there again has not to be waited for: what it has is known.
+	f.enter("c", supervise.Starting, "")
+	f.enter("a", supervise.Backoff, "it died")
+	f.ready("a", listed(t, told, "a"))
+	session := f.connect("/mcp", legacy, nil)
+	expect(t, "tools", toolNames(t, session), []string{"a__one", "b__one", "c__one"})
+	f.enter("c", supervise.Failed, "")
+	read("a")
+}
+
+// Who comes while services start sees what those have that are ready.
+func TestClientWaitsForListsThatWereNeverRead(t *testing.T) {
+	for _, version := range versions {
+		f := newFront(t, mcpConfig("a"), mcpConfig("b"))
+		f.enter("b", supervise.Starting, "")
+		f.ready("a", newPlugin(t, newServer("one")))
+		expect(t, version, toolNames(t, f.connect("/mcp", version, nil)), []string{"a__one"})
+	}
+}

@@ -58,7 +58,8 @@ type features struct {
 }
 
 // catalogue is the reading of what an instance of a plugin has, in a session of its
-// own, since in one a plugin tells of changed lists by itself. It is read again, list by list, when the plugin says so.
+// own, since in one a plugin tells of changed lists by itself. It is read again,
+// list by list, when the plugin says so.
 type catalogue struct {
 	backend *backend
 
@@ -69,6 +70,7 @@ type catalogue struct {
 
 // follow keeps the catalogue of an instance for as long as it lives.
 func (b *backend) follow() {
+	defer b.reading.ended()
 	for {
 		err := b.catalogue()
 		if b.ctx.Err() != nil {
@@ -105,9 +107,11 @@ func (b *backend) catalogue() error {
 	if err != nil {
 		return fmt.Errorf("its session could not be opened: %w", err)
 	}
+	b.introduced(nil)
+	b.reading.due(l.ctx)
 	for {
 		c.refresh(l, has)
-		b.introduced(nil)
+		b.reading.ended()
 		select {
 		case <-c.wake:
 		case <-l.ctx.Done():

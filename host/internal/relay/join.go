@@ -1,10 +1,12 @@
 package relay
 
 import (
+	"context"
 	"slices"
 	"sync"
 
 	"github.com/plughost/plughost/shared/mcphttp"
+	"github.com/plughost/plughost/shared/wire"
 )
 
 // Join is the endpoint that joins several services. It answers what is about all
@@ -95,6 +97,37 @@ func (j *Join) change(change func()) {
 		}
 		a.changed(lists...)
 	}
+}
+
+// know waits until it is known what all services have, unless the request is for
+// a tool or a prompt that is known: nobody else's has its name.
+func (j *Join) know(ctx context.Context, m *wire.Message) {
+	switch string(m.Method) {
+	case "ping":
+		return
+	case "tools/call":
+		if j.knows(kindTools, m) {
+			return
+		}
+	case "prompts/get":
+		if j.knows(kindPrompts, m) {
+			return
+		}
+	}
+	j.mu.Lock()
+	services := j.services
+	j.mu.Unlock()
+	await(ctx, services...)
+}
+
+// knows reports whether there is what a request names.
+func (j *Join) knows(k kind, m *wire.Message) bool {
+	at, err := m.Param("name")
+	if err != nil {
+		return false
+	}
+	name, _ := wire.Text(m.Bytes(at))
+	return len(j.current().names[k][string(name)]) > 0
 }
 
 // joined is the table of what is joined. The lock is held.

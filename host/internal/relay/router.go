@@ -10,6 +10,9 @@ import (
 // router knows what the requests of an endpoint's clients are about. What it
 // refuses them is a *refusal or a *wire.Error.
 type router interface {
+	// know waits until all is known that the router needs for a request, if it
+	// can be.
+	know(ctx context.Context, m *wire.Message)
 	// open answers the initialize of a session, or has it answered.
 	open(ctx context.Context, s *session, c *call, m *wire.Message, header map[string]string) error
 	// route says what becomes of a request. s is nil if it has no session.
@@ -53,6 +56,13 @@ type route struct {
 
 // single is the router of the endpoint of one service, under its own names.
 type single struct{ service *Service }
+
+// know waits for what calls of tools are held against. All else is the plugin's.
+func (o single) know(ctx context.Context, m *wire.Message) {
+	if string(m.Method) == "tools/call" {
+		await(ctx, o.service)
+	}
+}
 
 func (o single) open(ctx context.Context, s *session, c *call, m *wire.Message, header map[string]string) error {
 	b, err := o.service.current()

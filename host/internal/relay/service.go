@@ -5,6 +5,7 @@ import (
 	"errors"
 	"slices"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/hashicorp/go-hclog"
@@ -43,8 +44,9 @@ type Service struct {
 
 	mu       sync.Mutex
 	closed   bool
-	backend  *backend // the instance that can be called, or nil
-	why      string   // why there is none
+	backend  *backend    // the instance that can be called, or nil
+	why      string      // why there is none
+	read     atomic.Bool // it is known what the service has
 	tools    config.Tools
 	features features
 	watchers []watcher
@@ -131,6 +133,7 @@ func (s *Service) has(b *backend, f features) {
 			return nil
 		}
 		s.features = f
+		s.read.Store(true)
 		return s.listed
 	})
 }
@@ -140,6 +143,7 @@ func (s *Service) has(b *backend, f features) {
 func (s *Service) Clear() {
 	s.show(func() func(watcher, features) {
 		s.features = features{}
+		s.read.Store(false)
 		return s.listed
 	})
 }
@@ -162,7 +166,7 @@ func (s *Service) tool(name string) *entry {
 }
 
 // Introduce tells the service of a plugin before it is said to be ready, and
-// returns when clients see what it has: who waits for the service can call it
+// returns when a session with it is open: who waits for the service can call it
 // then. An error says why the plugin cannot be used; it is to be ended.
 func (s *Service) Introduce(ctx context.Context, plugin Plugin) error {
 	b := s.connect(plugin)
@@ -171,9 +175,9 @@ func (s *Service) Introduce(ctx context.Context, plugin Plugin) error {
 	case <-b.met:
 		err = b.failure
 	case <-plugin.Exited():
-		err = errors.New("it ended before what it has was read")
+		err = errors.New("it ended before a session with it was open")
 	case <-ctx.Done():
-		err = errors.New("what it has was not read in time")
+		err = errors.New("a session with it was not open in time")
 	}
 	if err != nil {
 		s.Disconnect(err.Error())
@@ -287,15 +291,16 @@ type backend struct {
 	cancel  context.CancelFunc
 
 	meeting sync.Once
-	met     chan struct{} // closed when what it has was read first, or could not be
+	met     chan struct{} // closed when a session with it was opened first, or could not be
 	failure error         // why not
+	reading reading
 
 	asking chan struct{} // holds one while alone is found out
 	alone  *bool         // whether it takes requests without a session
 }
 
 func newBackend(s *Service, plugin Plugin) *backend {
-	b := &backend{service: s, plugin: plugin, client: plughostv1.NewMCPClient(plugin.Conn()), met: make(chan struct{}), asking: make(chan struct{}, 1)}
+	b := &backend{service: s, plugin: plugin, client: plughostv1.NewMCPClient(plugin.Conn()), met: make(chan struct{}), reading: newReading(), asking: make(chan struct{}, 1)}
 	b.ctx, b.cancel = context.WithCancel(s.life)
 	return b
 }

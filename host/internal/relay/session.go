@@ -385,6 +385,9 @@ func (s *session) takeQuestion(id []byte) (question, bool) {
 
 // changed tells the client that lists have changed.
 func (s *session) changed(lists ...string) {
+	if s.memory.revision() == "" {
+		return // it is only beginning, and has seen none
+	}
 	for _, list := range lists {
 		s.outbox.insist(item{head: listChanged(list)})
 	}

@@ -90,6 +90,7 @@ func (s *session) start(w http.ResponseWriter, req *http.Request, m *wire.Messag
 		}
 	}()
 	c := newCall(m)
+	s.relay.router.know(req.Context(), m)
 	if err := s.relay.router.open(req.Context(), s, c, m, passedOn(req.Header)); err != nil {
 		writeError(w, http.StatusOK, c.id, err)
 		return
@@ -105,6 +106,7 @@ func (s *session) start(w http.ResponseWriter, req *http.Request, m *wire.Messag
 // serveCall makes a call and answers with what comes of it. It goes on if the
 // client leaves, as clients of these revisions expect.
 func (s *session) serveCall(w http.ResponseWriter, req *http.Request, m *wire.Message) {
+	s.relay.router.know(req.Context(), m)
 	c, err := s.make(req.Context(), m, passedOn(req.Header))
 	switch {
 	case errors.Is(err, errEnded):

@@ -87,6 +87,7 @@ func (r *Relay) serveStateless(w http.ResponseWriter, req *http.Request) {
 		writeError(w, http.StatusBadRequest, nil, refusef(wire.CodeInvalidRequest, "nothing was asked: there is no session"))
 		return
 	}
+	r.router.know(req.Context(), &m)
 	if err := r.checkHeaders(req.Header, &m); err != nil {
 		writeError(w, http.StatusBadRequest, m.Bytes(m.ID), err)
 		return

@@ -78,6 +78,7 @@ func (c *Client) serve(ctx context.Context, m *wire.Message) {
 }
 
 func (c *Client) make(ctx context.Context, m *wire.Message) (*call, error) {
+	c.session.relay.router.know(ctx, m)
 	m, err := c.check(m)
 	if err != nil {
 		return nil, err
