@@ -1,6 +1,8 @@
 // Uses the server "everything" with the official TypeScript client, and prints
-// what it got, as JSON: node everything.mjs URL
+// what it got, as JSON: node everything.mjs http URL, or node everything.mjs
+// stdio COMMAND ARGUMENT...
 import { Client } from '@modelcontextprotocol/sdk/client/index.js';
+import { StdioClientTransport } from '@modelcontextprotocol/sdk/client/stdio.js';
 import { StreamableHTTPClientTransport } from '@modelcontextprotocol/sdk/client/streamableHttp.js';
 import { CreateMessageRequestSchema, ElicitRequestSchema } from '@modelcontextprotocol/sdk/types.js';
 
@@ -14,7 +16,10 @@ client.setRequestHandler(CreateMessageRequestSchema, () => ({
   model: 'test',
   content: { type: 'text', text: 'sampled' },
 }));
-await client.connect(new StreamableHTTPClientTransport(new URL(process.argv[2])));
+const [kind, target, ...args] = process.argv.slice(2);
+await client.connect(
+  kind === 'stdio' ? new StdioClientTransport({ command: target, args }) : new StreamableHTTPClientTransport(new URL(target)),
+);
 
 const { tools } = await client.listTools();
 const { resources } = await client.listResources();

@@ -6,6 +6,7 @@ package stdio
 
 import (
 	"bufio"
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -46,10 +47,12 @@ type Relay struct {
 	in    *bufio.Reader
 	out   *lines
 	alive time.Duration // between two signs of life; keepAlive but in tests
+	last  time.Duration // for calls when there is no more input; lastWords but in tests
 
 	mu       sync.Mutex
 	session  *session
 	inFlight map[string]context.CancelFunc // by the bytes of their ids
+	listens  context.Context               // as long as there is input
 }
 
 // Run passes messages on until in ends, or nobody reads out any more. It fails if out
@@ -57,9 +60,9 @@ type Relay struct {
 func (r *Relay) Run(ctx context.Context, in io.Reader, out io.Writer) error {
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
-	if r.alive == 0 {
-		r.alive = keepAlive
-	}
+	r.alive, r.last = cmp.Or(r.alive, keepAlive), cmp.Or(r.last, lastWords)
+	var endListening context.CancelFunc
+	r.listens, endListening = context.WithCancel(ctx)
 	r.in = bufio.NewReader(in)
 	r.out = &lines{w: out, failed: cancel}
 	r.session = newSession(ctx, r)
@@ -69,6 +72,7 @@ func (r *Relay) Run(ctx context.Context, in io.Reader, out io.Writer) error {
 	go func() { ended <- r.read(ctx, messages) }()
 	var calls sync.WaitGroup
 	err := r.pass(ctx, messages, ended, &calls)
+	endListening()
 	r.finish(&calls, cancel)
 	r.session.close(context.WithoutCancel(ctx))
 	return err
@@ -125,7 +129,7 @@ func (r *Relay) finish(calls *sync.WaitGroup, cancel context.CancelCauseFunc) {
 	}()
 	select {
 	case <-ended:
-	case <-time.After(lastWords):
+	case <-time.After(r.last):
 	}
 	cancel(nil)
 	<-ended
@@ -155,6 +159,9 @@ func (r *Relay) take(ctx context.Context, line []byte, calls *sync.WaitGroup) {
 func (r *Relay) call(ctx context.Context, message wire.Message, sent chan<- struct{}) {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
+	if string(message.Method) == methodListen { // it has no answer to wait for
+		defer context.AfterFunc(r.listens, cancel)()
+	}
 	id := string(message.Bytes(message.ID))
 	r.mu.Lock()
 	r.inFlight[id] = cancel

@@ -31,6 +31,8 @@ type host struct {
 	mu     sync.Mutex
 	starts int
 	idle   time.Duration // after which sessions end; 0 for the default
+
+	lastWords time.Duration // of the relay; 0 for the default
 }
 
 func newHost(t *testing.T, server func() *mcp.Server) *host {
@@ -104,6 +106,7 @@ func (h *host) relay() *client {
 		Await:    h.await,
 		Warn:     func(format string, args ...any) { h.t.Logf(format, args...) },
 		alive:    h.idle / 20,
+		last:     h.lastWords,
 	}
 	inReader, inWriter := io.Pipe()
 	outReader, outWriter := io.Pipe()
@@ -487,6 +490,30 @@ func TestEndOfInputLetsCallsFinish(t *testing.T) {
 	}
 	if err := <-c.ended; err != nil {
 		t.Error(err)
+	}
+}
+
+// Who listens waits for no answer: clients that close their server's input give it
+// a second or two to end.
+func TestEndOfInputEndsListening(t *testing.T) {
+	for _, revision := range []string{legacy, modern} {
+		h := newHost(t, func() *mcp.Server {
+			server := mcp.NewServer(&mcp.Implementation{Name: "server"}, nil)
+			addTool(server, "one", nil)
+			return server
+		})
+		h.lastWords = time.Hour
+		c := h.relay()
+		c.connect(t, revision, &mcp.ClientOptions{ToolListChangedHandler: func(context.Context, *mcp.ToolListChangedRequest) {}})
+		_ = c.in.Close()
+		select {
+		case err := <-c.ended:
+			if err != nil {
+				t.Errorf("%s: %v", revision, err)
+			}
+		case <-time.After(30 * time.Second):
+			t.Errorf("%s: it goes on", revision)
+		}
 	}
 }
 
