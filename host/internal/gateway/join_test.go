@@ -10,6 +10,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 
 	"github.com/modelcontextprotocol/go-sdk/jsonrpc"
@@ -500,6 +501,44 @@ func TestGatewayAnswersForAllServices(t *testing.T) {
 		if a.status != test.status || !strings.Contains(a.body, test.says) {
 			t.Errorf("%s: status %d, %s", test.method, a.status, a.body)
 		}
+	}
+}
+
+// A call that is cancelled while its session is opened at the service is not made.
+func TestCallIsCancelledBeforeItsServiceHasIt(t *testing.T) {
+	f := newFront(t, mcpConfig("a"))
+	var sessions, calls atomic.Int32
+	opening, open := make(chan struct{}), make(chan struct{})
+	f.ready("a", unruly(t, func(_ frames, m message) string {
+		switch m.Method {
+		case "initialize":
+			if sessions.Add(1) == 2 { // the first is for the lists
+				close(opening)
+				<-open
+			}
+			return initialized
+		case "tools/list":
+			return `"result":{"tools":[{"name":"x","inputSchema":{"type":"object"}}]}`
+		case "tools/call":
+			calls.Add(1)
+			return `"result":{"content":[]}`
+		}
+		return methodNotFound
+	}))
+	c := f.openAt("/mcp", nil)
+	answer := make(chan rawAnswer, 1)
+	go func() { answer <- c.ask("tools/call", `"name":"a__x"`) }()
+	<-opening
+	c.post(`{"jsonrpc":"2.0","method":"notifications/cancelled","params":{"requestId":1}}`)
+	close(open)
+	if a := <-answer; !strings.Contains(a.body, "-32000") || !strings.Contains(a.body, "was cancelled") {
+		t.Errorf("%s", a.body)
+	}
+	if a := c.ask("tools/call", `"name":"a__x"`); !strings.Contains(a.body, `"content"`) {
+		t.Errorf("another one: %s", a.body)
+	}
+	if n := calls.Load(); n != 1 {
+		t.Errorf("%d calls were made, want 1", n)
 	}
 }
 

@@ -76,6 +76,9 @@ func (o single) open(ctx context.Context, s *session, c *call, m *wire.Message, 
 	if err := s.attachmentTo(o.service).adopt(s, l); err != nil {
 		return err
 	}
+	if err := s.claim(c); err != nil {
+		return err
+	}
 	if err := s.begin(l, c, m); err != nil {
 		return err
 	}

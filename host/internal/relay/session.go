@@ -192,35 +192,56 @@ func (s *session) grant(g Grants) {
 // errSameID is of a request whose id is another one's that is in flight.
 var errSameID = &refusal{code: wire.CodeInvalidRequest, reason: "a request with this id is in flight"}
 
-// begin puts a call of the client's request m into the tables.
+// errCancelled is of a call that the client gave up before a service had it.
+var errCancelled = refusef(codeUnavailable, "the request was cancelled")
+
+// claim puts a call into the session's table, for its id. It has no link yet.
+func (s *session) claim(c *call) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.calls[string(c.id)] != nil {
+		return errSameID
+	}
+	s.calls[string(c.id)] = c
+	return nil
+}
+
+// release takes a call out of the session's table.
+func (s *session) release(c *call) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	delete(s.calls, string(c.id))
+}
+
+// begin puts a call that is claimed, of the client's request m, into the table of
+// a link.
 func (s *session) begin(l *link, c *call, m *wire.Message) error {
-	key := string(c.id)
 	learn := s.memory.learner(l.backend.service, m)
 	c.settle = func(answer *wire.Message) {
 		if learn != nil && answer != nil && answer.Result.Found() {
 			learn(answer)
 		}
-		s.mu.Lock()
-		defer s.mu.Unlock()
-		delete(s.calls, key)
+		s.release(c)
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if s.calls[key] != nil {
-		return errSameID
+	if c.cancelled.Load() {
+		return errCancelled
 	}
-	if err := l.begin(c); err != nil {
-		return err
-	}
-	s.calls[key] = c
-	return nil
+	return l.begin(c)
 }
 
-// inFlight returns the call that has the client's id.
-func (s *session) inFlight(id []byte) *call {
+// cancelled notes that the client does not want the answer to a request any more.
+// It returns the link and the number by which the plugin knows it, if one does.
+func (s *session) cancelled(id []byte) (l *link, number int64) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return s.calls[string(id)]
+	c := s.calls[string(id)]
+	if c == nil {
+		return nil, 0
+	}
+	c.cancelled.Store(true)
+	return c.link, c.number
 }
 
 // received takes what a plugin sends by itself.

@@ -143,13 +143,17 @@ func (s *session) make(ctx context.Context, m *wire.Message, header map[string]s
 		c.answer(rt.result)
 		return c, nil
 	}
-	l, err := s.attached(ctx, rt.to)
-	if err != nil {
-		return nil, err
-	}
 	c.edit, c.token = rt.edit, tokenOf(m)
 	s.relay.observe(c, rt)
-	if err := s.begin(l, c, rt.message); err != nil {
+	if err := s.claim(c); err != nil {
+		return nil, err
+	}
+	l, err := s.attached(ctx, rt.to)
+	if err == nil {
+		err = s.begin(l, c, rt.message)
+	}
+	if err != nil {
+		s.release(c)
 		return nil, err
 	}
 	s.tellWith(c)
@@ -205,12 +209,14 @@ func (s *session) takeNotification(ctx context.Context, m *wire.Message) {
 		links = s.askers(m.Bytes(at))
 	case "notifications/cancelled":
 		at, err := m.CancelledID()
-		c := s.inFlight(m.Bytes(at))
-		if err != nil || c == nil {
+		if err != nil {
 			return
 		}
-		c.cancelled.Store(true)
-		message, links = m.Replace(nil, at, number(c.number)), []*link{c.link}
+		l, known := s.cancelled(m.Bytes(at))
+		if l == nil {
+			return
+		}
+		message, links = m.Replace(nil, at, number(known)), []*link{l}
 	}
 	if len(links) == 1 {
 		_ = links[0].send(ctx, message, nil) // who is gone need not hear of it
