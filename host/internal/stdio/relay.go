@@ -24,6 +24,8 @@ const (
 	maxLine = 64 << 20
 	// lastWords is what calls under way get when there is no more input.
 	lastWords = 10 * time.Second
+	// unread is what the end may take after that, while the client does not read.
+	unread = 3 * time.Second
 	// keepAlive is how often a session is used that its client leaves idle:
 	// the client is there as long as this process is.
 	keepAlive = 10 * time.Minute
@@ -74,7 +76,6 @@ func (r *Relay) Run(ctx context.Context, in io.Reader, out io.Writer) error {
 	err := r.pass(ctx, messages, ended, &calls)
 	endListening()
 	r.finish(&calls, cancel)
-	r.session.close(context.WithoutCancel(ctx))
 	return err
 }
 
@@ -120,19 +121,28 @@ func (r *Relay) pass(ctx context.Context, messages <-chan []byte, ended <-chan e
 	}
 }
 
-// finish lets calls under way end, in bounded time.
+// finish lets calls under way end, in bounded time, and the session after them.
 func (r *Relay) finish(calls *sync.WaitGroup, cancel context.CancelCauseFunc) {
-	ended := make(chan struct{})
-	go func() {
-		defer close(ended)
+	within(r.last, calls.Wait)
+	cancel(nil)
+	// What waits for a client that does not read ends with the process.
+	within(unread, func() {
 		calls.Wait()
+		r.session.close()
+	})
+}
+
+// within returns when do does, or when a time is over.
+func within(limit time.Duration, do func()) {
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		do()
 	}()
 	select {
-	case <-ended:
-	case <-time.After(r.last):
+	case <-done:
+	case <-time.After(limit):
 	}
-	cancel(nil)
-	<-ended
 }
 
 // take handles one message of the client.
@@ -184,8 +194,10 @@ func (r *Relay) call(ctx context.Context, message wire.Message, sent chan<- stru
 // tell passes on what has no answer.
 func (r *Relay) tell(ctx context.Context, message wire.Message) {
 	method := string(message.Method)
+	if method == methodCancelled {
+		defer r.cancel(message) // an answer would come in vain, if it came
+	}
 	if method == methodCancelled && r.session.isStateless() {
-		r.cancel(message)
 		return
 	}
 	if err := r.session.exchange(ctx, message, func() {}); err != nil && ctx.Err() == nil {
@@ -197,7 +209,7 @@ func (r *Relay) tell(ctx context.Context, message wire.Message) {
 	}
 }
 
-// cancel ends a request: where there are no sessions that is said by closing it.
+// cancel ends a request: where there are no sessions that is also how it is said.
 func (r *Relay) cancel(message wire.Message) {
 	id, err := message.CancelledID()
 	if err != nil {

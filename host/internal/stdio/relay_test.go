@@ -517,6 +517,61 @@ func TestEndOfInputEndsListening(t *testing.T) {
 	}
 }
 
+// The answer to a call that was cancelled may never come.
+func TestCancelledCallIsNotWaitedFor(t *testing.T) {
+	h := newHost(t, func() *mcp.Server { return mcp.NewServer(&mcp.Implementation{Name: "server"}, nil) })
+	next, began := h.web.Handler, make(chan struct{})
+	h.web.Handler = http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		body, _ := io.ReadAll(r.Body)
+		if !strings.Contains(string(body), "tools/call") {
+			r.Body = io.NopCloser(strings.NewReader(string(body)))
+			next.ServeHTTP(w, r)
+			return
+		}
+		close(began)
+		<-r.Context().Done()
+	})
+	h.lastWords = time.Hour
+	c := h.raw()
+	c.say(`{"jsonrpc":"2.0","id":1,"method":"initialize","params":{"protocolVersion":"2025-11-25","capabilities":{},"clientInfo":{"name":"c","version":"1"}}}`)
+	c.hear()
+	c.say(`{"jsonrpc":"2.0","method":"notifications/initialized"}`)
+	c.say(`{"jsonrpc":"2.0","id":2,"method":"tools/call","params":{"name":"t"}}`)
+	<-began
+	c.say(`{"jsonrpc":"2.0","method":"notifications/cancelled","params":{"requestId":2}}`)
+	c.say(`{"jsonrpc":"2.0","id":3,"method":"ping"}`)
+	if got := c.hear(); !strings.Contains(got, `"id":3`) {
+		t.Errorf("after a cancelled call comes %s", got)
+	}
+	_ = c.in.Close()
+	c.end()
+}
+
+// A client that has stopped to read may still close the input, or end us.
+func TestClientThatDoesNotReadHoldsUpNoEnd(t *testing.T) {
+	h := newHost(t, func() *mcp.Server { return mcp.NewServer(&mcp.Implementation{Name: "server"}, nil) })
+	h.lastWords = time.Millisecond
+	c := h.raw()
+	c.say(`{"jsonrpc":"2.0","id":1,"method":"initialize","params":{"protocolVersion":"2025-11-25","capabilities":{},"clientInfo":{"name":"c","version":"1"}}}`)
+	c.hear()
+	c.say(`{"jsonrpc":"2.0","id":2,"method":"ping"}`) // whose answer is not read
+	_ = c.in.Close()
+	c.end()
+}
+
+// end waits for the end of the relay.
+func (r *raw) end() {
+	r.t.Helper()
+	select {
+	case err := <-r.ended:
+		if err != nil {
+			r.t.Error(err)
+		}
+	case <-time.After(30 * time.Second):
+		r.t.Error("it goes on")
+	}
+}
+
 func TestClientThatLeavesIsNoFailure(t *testing.T) {
 	h := newHost(t, func() *mcp.Server { return mcp.NewServer(&mcp.Implementation{Name: "server"}, nil) })
 	c := h.raw()

@@ -446,7 +446,7 @@ func (s *session) hear(ctx context.Context, id, revision string) error {
 }
 
 // close ends the session.
-func (s *session) close(ctx context.Context) {
+func (s *session) close() {
 	s.mu.Lock()
 	if s.stopListen != nil {
 		s.stopListen()
@@ -457,7 +457,7 @@ func (s *session) close(ctx context.Context) {
 	if id == "" {
 		return
 	}
-	ctx, cancel := context.WithTimeout(ctx, farewell)
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(s.life), farewell)
 	defer cancel()
 	request, err := http.NewRequestWithContext(ctx, http.MethodDelete, s.Endpoint, nil)
 	if err != nil {
