@@ -106,7 +106,6 @@ func (s *session) start(w http.ResponseWriter, req *http.Request, m *wire.Messag
 // serveCall makes a call and answers with what comes of it. It goes on if the
 // client leaves, as clients of these revisions expect.
 func (s *session) serveCall(w http.ResponseWriter, req *http.Request, m *wire.Message) {
-	s.relay.router.know(req.Context(), m)
 	c, err := s.make(req.Context(), m, passedOn(req.Header))
 	switch {
 	case errors.Is(err, errEnded):
@@ -130,35 +129,50 @@ func (s *session) serveCall(w http.ResponseWriter, req *http.Request, m *wire.Me
 // make makes a call of a client's request. With it the client gets what it should
 // have heard.
 func (s *session) make(ctx context.Context, m *wire.Message, header map[string]string) (*call, error) {
-	rt, err := s.relay.router.route(s, s.granted(), m)
-	if err != nil {
-		return nil, err
-	}
 	c := newCall(m)
-	if rt.to == nil {
-		if rt.every {
-			s.tellEvery(m)
-		}
-		s.tellWith(c)
-		c.answer(rt.result)
-		return c, nil
-	}
-	c.edit, c.token = rt.edit, tokenOf(m)
-	s.relay.observe(c, rt)
 	if err := s.claim(c); err != nil {
 		return nil, err
 	}
-	l, err := s.attached(ctx, rt.to)
-	if err == nil {
-		err = s.begin(l, c, rt.message)
+	s.relay.router.know(ctx, m)
+	rt, err := s.relay.router.route(s, s.granted(), m)
+	switch {
+	case err != nil:
+	case rt.to == nil:
+		s.answer(c, m, rt)
+	default:
+		err = s.forward(ctx, c, m, rt, header)
 	}
 	if err != nil {
 		s.release(c)
 		return nil, err
 	}
+	return c, nil
+}
+
+// answer answers a call that no service takes.
+func (s *session) answer(c *call, m *wire.Message, rt route) {
+	if rt.every {
+		s.tellEvery(m)
+	}
+	s.release(c)
+	s.tellWith(c)
+	c.answer(rt.result)
+}
+
+// forward has a service take a call.
+func (s *session) forward(ctx context.Context, c *call, m *wire.Message, rt route, header map[string]string) error {
+	l, err := s.attached(ctx, rt.to)
+	if err != nil {
+		return err
+	}
+	c.edit, c.token = rt.edit, tokenOf(m)
+	s.relay.observe(c, rt)
+	if err := s.begin(l, c, rt.message); err != nil {
+		return err
+	}
 	s.tellWith(c)
 	l.sendCall(ctx, c, rt.message, header)
-	return c, nil
+	return nil
 }
 
 // tellEvery has all services of the session take a request, and those that come
