@@ -11,6 +11,7 @@ import (
 
 	"github.com/plughost/plughost/shared"
 	plughostv1 "github.com/plughost/plughost/shared/proto/plughost/v1"
+	"github.com/plughost/plughost/shared/release"
 	"github.com/plughost/plughost/shared/wire"
 )
 
@@ -26,8 +27,9 @@ type upstream interface {
 // sessions implements the MCP service of the protocol.
 type sessions struct {
 	plughostv1.UnimplementedMCPServer
-	backend backend
-	work    *shared.Work
+	backend  backend
+	work     *shared.Work
+	releaser release.Releaser
 }
 
 type stream = grpc.BidiStreamingServer[plughostv1.Frame, plughostv1.Frame]
@@ -37,6 +39,7 @@ type stream = grpc.BidiStreamingServer[plughostv1.Frame, plughostv1.Frame]
 func (s *sessions) Session(stream stream) error {
 	ctx, end := context.WithCancelCause(stream.Context())
 	defer end(nil)
+	defer s.releaser.Ended()
 	c := newClient(s.work, end)
 	defer c.close()
 	up, err := s.backend.open(c)
