@@ -23,6 +23,14 @@ const (
 // to be ready at the same time.
 const partSize = 64
 
+// What a worker lists at a time, in bytes of directory entries. The first time it is
+// enough to know whether another worker is worth it before there is work, and then
+// little, for all workers to be ready at the same time.
+const (
+	firstEntries = 8 << 10
+	nextEntries  = 2 << 10
+)
+
 // overAll gives the pids of all processes of an open /proc to f, some at a time,
 // first by one worker and then, if there turn out to be many, by another one too.
 // While one of them lists more the other one works.
@@ -47,9 +55,8 @@ type walk struct {
 }
 
 // batch is what a worker takes at a time, in memory that is used again and again.
-// It is small, for all workers to be ready at the same time.
 type batch struct {
-	entries [4 << 10]byte
+	entries [firstEntries]byte
 	pids    []int
 }
 
@@ -72,7 +79,11 @@ func (w *walk) next(b *batch) bool {
 	if w.over {
 		return false
 	}
-	n, err := retry(func() (int, error) { return unix.ReadDirent(w.proc, b.entries[:]) })
+	size := nextEntries
+	if w.listed == 0 {
+		size = firstEntries
+	}
+	n, err := retry(func() (int, error) { return unix.ReadDirent(w.proc, b.entries[:size]) })
 	if err != nil {
 		w.err = fmt.Errorf("read /proc: %w", err)
 	}
