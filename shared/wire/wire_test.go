@@ -255,6 +255,9 @@ func FuzzScan(f *testing.F) {
 			if err != nil || again.Kind != m.Kind || string(again.Bytes(again.ID)) != "5" {
 				t.Fatalf("with another id: %v", err)
 			}
+			if with := m.With(m.ID, []byte("5")); !reflect.DeepEqual(with, again) {
+				t.Fatalf("with another id: %+v, want %+v", with, again)
+			}
 		}
 		if line := wire.Line(data); !json.Valid(line) || strings.ContainsAny(string(line), "\r\n") {
 			t.Fatalf("%q is not one line of JSON", line)

@@ -21,6 +21,7 @@ type link struct {
 	ctx     context.Context // ended with the stream
 	cancel  context.CancelFunc
 	sending chan struct{} // holds one while a frame is sent: gRPC allows no more
+	asked   int           // of the client, not answered yet; the session's lock guards it
 
 	mu    sync.Mutex
 	count int64

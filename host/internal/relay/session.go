@@ -16,7 +16,7 @@ import (
 )
 
 const (
-	// maxAsked bounds what a plugin can ask a client that does not answer.
+	// maxAsked bounds what one plugin can ask a client that does not answer.
 	maxAsked = 1000
 	// maxParked bounds the calls of a session whose stream was lost, and
 	// parkTime how long they wait for their client.
@@ -318,7 +318,7 @@ func (s *session) ask(l *link, m *wire.Message, out *outbox) {
 		return
 	}
 	s.mu.Lock()
-	if len(s.asked) >= maxAsked {
+	if l.asked >= maxAsked {
 		s.mu.Unlock()
 		l.refuse(m, codeUnavailable, "the client has too many requests to answer")
 		return
@@ -326,6 +326,7 @@ func (s *session) ask(l *link, m *wire.Message, out *outbox) {
 	if s.asked == nil {
 		s.asked = make(map[int64]question)
 	}
+	l.asked++
 	s.askCount++
 	n := s.askCount
 	s.asked[n] = question{link: l, id: bytes.Clone(m.Bytes(m.ID)), token: bytes.Clone(tokenOf(m)), out: out}
@@ -347,7 +348,7 @@ func (s *session) withdraw(l *link, m *wire.Message) (item, bool) {
 	defer s.mu.Unlock()
 	for n, q := range s.asked {
 		if q.link == l && string(q.id) == string(m.Bytes(at)) {
-			delete(s.asked, n)
+			s.forgetQuestion(n)
 			return item{head: m.Replace(nil, at, number(n))}, true
 		}
 	}
@@ -372,7 +373,7 @@ func (s *session) takeQuestions(l *link) map[int64]question {
 	for n, q := range s.asked {
 		if q.link == l {
 			taken[n] = q
-			delete(s.asked, n)
+			s.forgetQuestion(n)
 		}
 	}
 	return taken
@@ -400,8 +401,16 @@ func (s *session) takeQuestion(id []byte) (question, bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	q, ok := s.asked[n]
-	delete(s.asked, n)
+	if ok {
+		s.forgetQuestion(n)
+	}
 	return q, ok
+}
+
+// forgetQuestion takes a question out of the table. The lock is held.
+func (s *session) forgetQuestion(n int64) {
+	s.asked[n].link.asked--
+	delete(s.asked, n)
 }
 
 // changed tells the client that lists have changed.
