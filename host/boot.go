@@ -233,7 +233,7 @@ func specOf(service config.Service) (launch.Spec, error) {
 // they cannot.
 func (h *host) introduced(ctx context.Context, service config.Service, instance plugin) (supervise.Instance, error) {
 	if err := h.introduce(ctx, service, instance); err != nil {
-		err = explainIntroduction(err, instance)
+		err = launch.Redacted(explainIntroduction(err, instance), h.current().Redact)
 		if _, stopErr := instance.Stop(context.WithoutCancel(ctx), service.StopGrace); stopErr != nil {
 			return instance, errors.Join(err, stopErr)
 		}

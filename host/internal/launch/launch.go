@@ -135,7 +135,7 @@ func (l *Launcher) Launch(ctx context.Context, spec Spec) (*Instance, error) {
 	}
 	inst.runner.image = image
 	if err := inst.start(ctx, spec); err != nil {
-		err = inst.explain(ctx, err)
+		err = Redacted(inst.explain(ctx, err), spec.Redact)
 		// Whatever ended the start must not keep us from ending the plugin.
 		if _, stopErr := inst.end(context.WithoutCancel(ctx), abortGrace); stopErr != nil {
 			return inst, errors.Join(err, stopErr)
@@ -244,6 +244,10 @@ func (i *Instance) ExitError() error {
 
 // Health asks the plugin whether it can do its work.
 func (i *Instance) Health(ctx context.Context) error {
+	return Redacted(i.health(ctx), i.redact)
+}
+
+func (i *Instance) health(ctx context.Context) error {
 	answer, err := plughostv1.NewPluginClient(i.conn).Health(ctx, &plughostv1.HealthRequest{})
 	switch {
 	case err != nil:
@@ -449,9 +453,6 @@ func (i *Instance) explain(ctx context.Context, err error) error {
 		err = fmt.Errorf("%w: %w", err, ErrForeignPlugin)
 	case !errors.Is(err, context.Canceled):
 		err = fmt.Errorf("%w, %w", err, ErrNoHandshake)
-	}
-	if i.redact != nil {
-		words = i.redact(words)
 	}
 	if words != "" {
 		return fmt.Errorf("%w; its last output was:\n%s", err, indent(words))

@@ -31,6 +31,13 @@ var plugins = map[string]func(){
 		server := mcp.NewServer(&mcp.Implementation{Name: "test", Version: "1"}, nil)
 		mcpplugin.Serve(server, mcpplugin.WithConfig(&zoned{}))
 	},
+	// One that says more of its health than it should.
+	"sick": func() {
+		server := mcp.NewServer(&mcp.Implementation{Name: "test", Version: "1"}, nil)
+		mcpplugin.Serve(server, mcpplugin.WithHealth(func(context.Context) error {
+			return errors.New("the key hunter2 has expired")
+		}))
+	},
 	// A wrapper that is loud before its handshake.
 	"noisy": func() {
 		fmt.Println("Welcome!")
