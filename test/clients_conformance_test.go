@@ -3,13 +3,20 @@
 package test
 
 import (
+	"bufio"
+	"bytes"
 	"fmt"
+	"io"
+	"maps"
 	"net"
+	"net/http"
+	"net/http/httptest"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"regexp"
 	"strconv"
+	"strings"
 	"testing"
 )
 
@@ -29,21 +36,25 @@ func TestClientConformance(t *testing.T) {
 	})
 	h.waitReady()
 	total := regexp.MustCompile(`(?m)^Total: (\d+) passed`)
+	single, bridged, joined := h.base+"/mcp/c", h.base+"/mcp/bridged", unprefixed(t, h.base+"/mcp", "c__")
 	for _, suite := range []struct {
-		name, service, module string
-		args                  []string
-		checks                int // that are passed, at least: none may be left out
+		name, url, module string
+		args              []string
+		checks            int // that are passed, at least: none may be left out
 	}{
-		{"all of 2025-11-25 and before", "c", "@modelcontextprotocol/conformance", []string{"--suite", "all"}, 44},
-		{"2025-11-25", "c", "conformance-next", []string{"--spec-version", "2025-11-25"}, 72},
-		{"what 2026-07-28 requires", "c", "conformance-next", []string{"--requirements", "2026-07-28"}, 150},
-		{"all of 2025-11-25 and before, bridged", "bridged", "@modelcontextprotocol/conformance", []string{"--suite", "all"}, 43},
-		{"2025-11-25, bridged", "bridged", "conformance-next", []string{"--spec-version", "2025-11-25"}, 72},
+		{"all of 2025-11-25 and before", single, "@modelcontextprotocol/conformance", []string{"--suite", "all"}, 44},
+		{"2025-11-25", single, "conformance-next", []string{"--spec-version", "2025-11-25"}, 72},
+		{"what 2026-07-28 requires", single, "conformance-next", []string{"--requirements", "2026-07-28"}, 150},
+		{"all of 2025-11-25 and before, bridged", bridged, "@modelcontextprotocol/conformance", []string{"--suite", "all"}, 43},
+		{"2025-11-25, bridged", bridged, "conformance-next", []string{"--spec-version", "2025-11-25"}, 72},
+		{"all of 2025-11-25 and before, joined", joined, "@modelcontextprotocol/conformance", []string{"--suite", "all"}, 44},
+		{"2025-11-25, joined", joined, "conformance-next", []string{"--spec-version", "2025-11-25"}, 72},
+		{"what 2026-07-28 requires, joined", joined, "conformance-next", []string{"--requirements", "2026-07-28"}, 150},
 	} {
 		t.Run(suite.name, func(t *testing.T) {
 			script := filepath.Join(clients.dir, "node_modules", suite.module, "dist", "index.js")
 			// Its exit status says whether a check has failed that counts.
-			out := clients.node(t, 0, append([]string{script, "server", "--url", h.base + "/mcp/" + suite.service}, suite.args...)...)
+			out := clients.node(t, 0, append([]string{script, "server", "--url", suite.url}, suite.args...)...)
 			match := total.FindSubmatch(out)
 			if match == nil {
 				t.Fatalf("the suite says no total:\n%s", out)
@@ -53,6 +64,47 @@ func TestClientConformance(t *testing.T) {
 			}
 		})
 	}
+}
+
+// suiteNames are the tools and prompts that the suites look for.
+var suiteNames = regexp.MustCompile(`("name": ?")(test_|json_schema_2020_12_tool)`)
+
+// unprefixed is the URL at which the names of one service at the joined endpoint
+// have no prefix, since the suites look for names of their own.
+func unprefixed(t *testing.T, endpoint, prefix string) string {
+	t.Helper()
+	web := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		body, err := io.ReadAll(r.Body)
+		if err != nil {
+			return
+		}
+		request, err := http.NewRequestWithContext(r.Context(), r.Method, endpoint, bytes.NewReader(suiteNames.ReplaceAll(body, []byte("${1}"+prefix+"${2}"))))
+		if err != nil {
+			t.Error(err)
+			return
+		}
+		request.Header, request.Host = r.Header.Clone(), r.Host
+		if name := r.Header.Get("Mcp-Name"); name != "" && !strings.Contains(name, "://") {
+			request.Header.Set("Mcp-Name", prefix+name)
+		}
+		response, err := http.DefaultTransport.RoundTrip(request)
+		if err != nil {
+			return // the client has left
+		}
+		defer response.Body.Close()
+		maps.Copy(w.Header(), response.Header)
+		w.Header().Del("Content-Length")
+		w.WriteHeader(response.StatusCode)
+		control := http.NewResponseController(w)
+		for lines := bufio.NewReader(response.Body); err == nil; {
+			var line []byte
+			_ = control.Flush()
+			line, err = lines.ReadBytes('\n')
+			_, _ = w.Write(bytes.ReplaceAll(line, []byte(prefix), nil))
+		}
+	}))
+	t.Cleanup(web.Close)
+	return web.URL
 }
 
 // TestClientConformanceOfAHostedServer runs a suite against another people's
