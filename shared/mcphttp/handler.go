@@ -24,12 +24,6 @@ func OnlyListens(r *http.Request) bool {
 	return r.Method == http.MethodGet || r.Header.Get("Mcp-Method") == "subscriptions/listen"
 }
 
-// OpensSession reports whether a request can open a session: one of the
-// revisions that have them, which belongs to none.
-func OpensSession(r *http.Request) bool {
-	return r.Method == http.MethodPost && r.Header.Get("Mcp-Session-Id") == "" && r.Header.Get(versionHeader) < firstStateless
-}
-
 // Options bound what clients can cost.
 type Options struct {
 	// SessionTimeout ends a session (of a revision that has sessions) that

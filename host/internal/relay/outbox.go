@@ -38,19 +38,19 @@ func (o *outbox) init() { o.wake = make(chan struct{}, 1) }
 func (o *outbox) offer(i item) bool {
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	if o.closed || len(o.items) >= maxWaiting || len(o.items) > 0 && o.bytes+i.size() > maxWaitingBytes {
+	if o.full(i) {
 		return false
 	}
-	o.items = append(o.items, i)
-	o.bytes += i.size()
-	o.signal()
+	o.add(i)
 	return true
 }
 
-// offerOnce adds a message unless the same one is waiting already.
+// offerOnce adds a message unless too much is waiting, or the same one is.
 func (o *outbox) offerOnce(i item) {
-	if !o.holds(i) {
-		o.offer(i)
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	if !o.full(i) && !o.has(i) {
+		o.add(i)
 	}
 }
 
@@ -59,18 +59,14 @@ func (o *outbox) offerOnce(i item) {
 func (o *outbox) insist(i item) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	if o.closed || o.has(i) {
-		return
+	if !o.closed && !o.has(i) {
+		o.add(i)
 	}
-	o.items = append(o.items, i)
-	o.bytes += i.size()
-	o.signal()
 }
 
-func (o *outbox) holds(i item) bool {
-	o.mu.Lock()
-	defer o.mu.Unlock()
-	return o.has(i)
+// full reports whether there is no room for a message. The lock is held.
+func (o *outbox) full(i item) bool {
+	return o.closed || len(o.items) >= maxWaiting || len(o.items) > 0 && o.bytes+i.size() > maxWaitingBytes
 }
 
 // has reports whether the same message is waiting. The lock is held.
@@ -81,6 +77,13 @@ func (o *outbox) has(i item) bool {
 		}
 	}
 	return false
+}
+
+// add adds a message. The lock is held.
+func (o *outbox) add(i item) {
+	o.items = append(o.items, i)
+	o.bytes += i.size()
+	o.signal()
 }
 
 // close adds the last message.
