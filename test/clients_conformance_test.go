@@ -32,7 +32,7 @@ func TestClientConformance(t *testing.T) {
 	gateway := fmt.Sprintf("127.0.0.1:%d", freePorts(t, 1)[0])
 	h := startHost(t, hostOptions{
 		gateway: gateway,
-		config:  writeConfig(t, fmt.Sprintf("host {\n  listen = %q\n}\nservice \"mcp\" \"c\" {\n  command = [%q]\n}\nservice \"mcp\" \"bridged\" {\n  exec = [%q]\n}\n", gateway, plugin, plugin)),
+		config:  writeConfig(t, fmt.Sprintf("host {\n  listen = %q\n}\nservice \"mcp\" \"c\" {\n  command = [%q]\n}\nservice \"mcp\" \"bridged\" {\n  exec = [%q]\n}\nservice \"mcp\" \"none\" {\n  exec = [%q]\n  sessions = \"none\"\n}\n", gateway, plugin, plugin, plugin)),
 	})
 	h.waitReady()
 	total := regexp.MustCompile(`(?m)^Total: (\d+) passed`)
@@ -47,6 +47,7 @@ func TestClientConformance(t *testing.T) {
 		{"what 2026-07-28 requires", single, "conformance-next", []string{"--requirements", "2026-07-28"}, 150},
 		{"all of 2025-11-25 and before, bridged", bridged, "@modelcontextprotocol/conformance", []string{"--suite", "all"}, 43},
 		{"2025-11-25, bridged", bridged, "conformance-next", []string{"--spec-version", "2025-11-25"}, 72},
+		{"what 2026-07-28 requires, bridged", h.base + "/mcp/none", "conformance-next", []string{"--requirements", "2026-07-28"}, 150},
 		{"all of 2025-11-25 and before, joined", joined, "@modelcontextprotocol/conformance", []string{"--suite", "all"}, 44},
 		{"2025-11-25, joined", joined, "conformance-next", []string{"--spec-version", "2025-11-25"}, 72},
 		{"what 2026-07-28 requires, joined", joined, "conformance-next", []string{"--requirements", "2026-07-28"}, 150},
