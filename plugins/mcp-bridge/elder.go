@@ -120,15 +120,28 @@ func (e *elder) subscribe(ctx context.Context, m wire.Message) error {
 		end()
 		return context.Cause(ctx)
 	}
-	e.mu.Lock()
-	before := e.subscribed[uri]
-	e.subscribed[uri] = end
-	e.mu.Unlock()
-	if before != nil {
-		before()
+	if !e.keep(uri, end) {
+		end()
+		return errTooMany
 	}
 	e.client.succeed(m, []byte("{}"))
 	return nil
+}
+
+// keep takes note of what ends a subscription, in the place of the one before. It
+// reports false if there are too many.
+func (e *elder) keep(uri string, end context.CancelFunc) bool {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	before, again := e.subscribed[uri]
+	if !again && len(e.subscribed) >= maxFollowed {
+		return false
+	}
+	e.subscribed[uri] = end
+	if again {
+		before()
+	}
+	return true
 }
 
 func (e *elder) unsubscribe(m wire.Message) {

@@ -110,6 +110,8 @@ func levelIn(request wire.Message) logLevel {
 	return logLevel(slices.Index(levelNames, string(name)))
 }
 
+var errTooMany = errors.New("the server is asked to tell of too many resources")
+
 // followed is what the server tells of: a resource, or all its lists. It does so
 // for as long as it lives, whoever listens, since ending one subscription of a
 // connection ends others at some servers.
@@ -126,7 +128,7 @@ func (m *mux) follow(uri string, wants mcp.NotificationSubscriptions) *followed 
 	}
 	f := &followed{begun: make(chan struct{})}
 	if len(m.followed) > maxFollowed {
-		f.err = errors.New("the server is asked to tell of too many resources")
+		f.err = errTooMany
 		close(f.begun)
 		return f
 	}

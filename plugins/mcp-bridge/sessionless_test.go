@@ -25,9 +25,13 @@ func withoutSessions(t *testing.T) map[string]bridge.Target {
 	}
 	return map[string]bridge.Target{
 		"standard output": {Path: self, Args: []string{self, "serve"}, Sessionless: true},
-		"remote":          elsewhere(t, func(http.Handler) http.Handler { return onlyAlone(aloneHandler()) }),
-		"remote of both":  elsewhere(t, func(http.Handler) http.Handler { return aloneHandler() }),
+		"remote":          elsewhere(t, always(onlyAlone(aloneHandler()))),
+		"remote of both":  elsewhere(t, always(aloneHandler())),
 	}
+}
+
+func always(handler http.Handler) func(http.Handler) http.Handler {
+	return func(http.Handler) http.Handler { return handler }
 }
 
 func aloneHandler() http.Handler {
