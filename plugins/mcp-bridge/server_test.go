@@ -77,6 +77,10 @@ func newServer() *mcp.Server {
 		})
 	}
 	server.AddTool(&mcp.Tool{Name: "need", InputSchema: map[string]any{"type": "object"}}, need)
+	city := map[string]any{"type": "object", "properties": map[string]any{"city": map[string]any{"type": "string", "x-mcp-header": "City"}}}
+	server.AddTool(&mcp.Tool{Name: "where", InputSchema: city}, func(_ context.Context, req *mcp.CallToolRequest) (*mcp.CallToolResult, error) {
+		return &mcp.CallToolResult{Content: []mcp.Content{&mcp.TextContent{Text: req.Extra.Header.Get("Mcp-Param-City")}}}, nil
+	})
 	cancelled := make(chan struct{}, 16)
 	add("pid", func(context.Context, *mcp.ServerSession, any) (string, error) { return fmt.Sprint(os.Getpid()), nil })
 	add("ask", func(ctx context.Context, session *mcp.ServerSession, _ any) (string, error) {

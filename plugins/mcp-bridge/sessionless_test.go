@@ -237,3 +237,47 @@ func TestServersAreUsedAsTheyCanBe(t *testing.T) {
 		}
 	}
 }
+
+// What a tool wants to have in headers is there, though no client can know it.
+func TestRemoteServerGetsArgumentsInHeaders(t *testing.T) {
+	t.Parallel()
+	for _, revision := range []string{"2025-11-25", stateless} {
+		session := hostTarget(t, withoutSessions(t)["remote"]).connectIn(revision, nil)
+		result, err := session.CallTool(t.Context(), &mcp.CallToolParams{Name: "where", Arguments: map[string]any{"city": "Zürich"}})
+		if err != nil || result.Content[0].(*mcp.TextContent).Text != "=?base64?WsO8cmljaA==?=" {
+			t.Errorf("%s: the headers say %v, %v", revision, result, err)
+		}
+	}
+}
+
+// However many listen, each is told once of a change, under its own id.
+func TestListenersOfServersWithoutSessionsAreToldOnce(t *testing.T) {
+	t.Parallel()
+	for name, target := range withoutSessions(t) {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			h := hostTarget(t, target)
+			caller := h.connectIn(stateless, nil)
+			hear := make(map[string]func() string)
+			for _, id := range []string{`"a"`, `7`} {
+				send, receive, _ := h.rawSession()
+				send(`{"jsonrpc":"2.0","id":` + id + `,"method":"subscriptions/listen","params":{"notifications":{"toolsListChanged":true,"promptsListChanged":true,"resourceSubscriptions":["` + watched + `"]},` +
+					`"_meta":{"io.modelcontextprotocol/protocolVersion":"2026-07-28","io.modelcontextprotocol/clientCapabilities":{}}}}`)
+				if got := receive(); !strings.Contains(got, methodAcknowledged) || !strings.Contains(got, `"toolsListChanged":true`) || strings.Contains(got, "promptsListChanged") {
+					t.Fatalf("first comes %s", got)
+				}
+				hear[id] = receive
+			}
+			for range 2 {
+				for tool, want := range map[string]string{"change": "notifications/tools/list_changed", "update": "notifications/resources/updated"} {
+					callTool(t, caller, tool)
+					for id, next := range hear {
+						if got := next(); !strings.Contains(got, want) || !strings.Contains(got, `"io.modelcontextprotocol/subscriptionId":`+id) {
+							t.Errorf("%s is told %s, want %s", id, got, want)
+						}
+					}
+				}
+			}
+		})
+	}
+}
