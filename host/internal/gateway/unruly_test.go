@@ -9,6 +9,8 @@ import (
 	"sync/atomic"
 	"testing"
 
+	"github.com/modelcontextprotocol/go-sdk/mcp"
+
 	"github.com/plughost/plughost/host/internal/config"
 	"github.com/plughost/plughost/host/internal/supervise"
 	plughostv1 "github.com/plughost/plughost/shared/proto/plughost/v1"
@@ -104,6 +106,32 @@ func TestListThatAPluginDoesNotHaveIsEmpty(t *testing.T) {
 		return methodNotFound
 	}))
 	expect(t, "tools", toolNames(t, f.connect("/mcp", legacy, nil)), []string{"a__good"})
+}
+
+// What a plugin cannot list now it may list later, and clients hear of it.
+func TestListThatCouldNotBeReadIsReadAgain(t *testing.T) {
+	t.Parallel() // it waits for seconds
+	f := newFront(t, mcpConfig("a"))
+	var readings atomic.Int32
+	f.ready("a", unruly(t, func(_ frames, m message) string {
+		switch m.Method {
+		case "initialize":
+			return initialized
+		case "tools/list":
+			if readings.Add(1) == 1 {
+				return `"error":{"code":-32603,"message":"not yet"}`
+			}
+			return `"result":{"tools":[{"name":"good","inputSchema":{"type":"object"}}]}`
+		}
+		return methodNotFound
+	}))
+	changed := make(chan struct{}, 10)
+	session := f.connect("/mcp", legacy, &mcp.ClientOptions{
+		ToolListChangedHandler: func(context.Context, *mcp.ToolListChangedRequest) { changed <- struct{}{} },
+	})
+	expect(t, "tools at first", toolNames(t, session), nil)
+	<-changed
+	expect(t, "tools then", toolNames(t, session), []string{"a__good"})
 }
 
 func TestPagesThatNeverEndAreCutOff(t *testing.T) {

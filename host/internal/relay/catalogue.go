@@ -15,6 +15,8 @@ import (
 const (
 	// listTimeout bounds one reading of a plugin's lists.
 	listTimeout = 30 * time.Second
+	// maxRetryDelay bounds how long what could not be read is left.
+	maxRetryDelay = 5 * time.Minute
 	// maxListed bounds each of them: a plugin whose pages never end must not
 	// fill the host's memory.
 	maxListed = 10_000
@@ -63,9 +65,11 @@ type features struct {
 type catalogue struct {
 	backend *backend
 
+	failures int // one after the other
+
 	mu    sync.Mutex
 	stale [kindCount]bool
-	wake  chan struct{} // holds one when something is stale
+	wake  chan struct{} // holds one when something has become stale
 }
 
 // follow keeps the catalogue of an instance for as long as it lives.
@@ -114,6 +118,7 @@ func (b *backend) catalogue() error {
 		b.reading.ended()
 		select {
 		case <-c.wake:
+		case <-c.retry():
 		case <-l.ctx.Done():
 			return errors.New("its session ended")
 		}
@@ -159,8 +164,17 @@ func (c *catalogue) take() (stale [kindCount]bool) {
 	return stale
 }
 
+// retry returns what is sent to when what could not be read is to be read again,
+// or nil. It takes longer each time.
+func (c *catalogue) retry() <-chan time.Time {
+	if c.failures == 0 {
+		return nil
+	}
+	return time.After(min(retryDelay<<min(c.failures-1, 10), maxRetryDelay))
+}
+
 // refresh reads what is stale, all at once, into has. What cannot be read stays
-// as it was.
+// as it was, and stale.
 func (c *catalogue) refresh(l *link, has *features) {
 	ctx, cancel := context.WithTimeoutCause(l.ctx, listTimeout, errors.New("it does not answer"))
 	defer cancel()
@@ -177,11 +191,15 @@ func (c *catalogue) refresh(l *link, has *features) {
 	if l.ctx.Err() != nil {
 		return
 	}
+	c.failures++
+	if errors.Join(failed[:]...) == nil {
+		c.failures = 0
+	}
 	for k, err := range failed {
 		switch {
 		case err != nil:
 			c.backend.service.log.Warn("cannot read what the plugin has", "list", listings[k].member, "error", err)
-			stale[k] = false
+			c.mark(kind(k))
 		case stale[k]:
 			has.lists[k] = read[k]
 		}
@@ -189,48 +207,78 @@ func (c *catalogue) refresh(l *link, has *features) {
 	c.backend.service.has(c.backend, *has)
 }
 
+// mark notes that a list is to be read.
+func (c *catalogue) mark(k kind) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.stale[k] = true
+}
+
 // list reads all pages of a list. A server that has no such method has an empty
 // one: many have resources, and no templates.
-func (c *catalogue) list(ctx context.Context, l *link, k kind) (all []*entry, err error) {
+func (c *catalogue) list(ctx context.Context, l *link, k kind) ([]*entry, error) {
+	r := pages{service: c.backend.service, kind: k, names: make(map[string]bool), cursors: make(map[string]bool)}
 	params := "{}"
-	names, cursors := make(map[string]bool), make(map[string]bool)
 	for {
 		answer, err := askFor(ctx, l, listings[k].method, params)
 		var refused *pluginError
 		switch {
 		case errors.As(err, &refused) && refused.code == wire.CodeMethodNotFound:
-			return all, nil
+			return r.entries, nil
 		case err != nil:
 			return nil, err
 		}
-		picked, err := answer.Pick(answer.Result, listings[k].member, "nextCursor")
-		if err != nil {
-			return nil, err
+		cursor, err := r.take(answer)
+		if err != nil || cursor == nil {
+			return r.entries, err
 		}
-		for object := range answer.Elements(picked[0]) {
-			if len(all) == maxListed {
-				return nil, fmt.Errorf("it lists more than %d %s", maxListed, listings[k].member)
-			}
-			e, err := newEntry(c.backend.service, k, answer, object)
-			if err != nil {
-				c.backend.service.log.Warn("cannot show what the plugin has", "list", listings[k].member, "reason", err)
-				continue
-			}
-			if !names[e.own] {
-				names[e.own] = true
-				all = append(all, e)
-			}
+		params = fmt.Sprintf(`{"cursor":%s}`, cursor)
+	}
+}
+
+// pages are those of a list that were read.
+type pages struct {
+	service        *Service
+	kind           kind
+	entries        []*entry
+	names, cursors map[string]bool // that there were
+}
+
+// take takes a page, and returns the cursor of the next one, as JSON, or nil.
+func (r *pages) take(answer *wire.Message) (cursor []byte, err error) {
+	picked, err := answer.Pick(answer.Result, listings[r.kind].member, "nextCursor")
+	if err != nil {
+		return nil, err
+	}
+	for object := range answer.Elements(picked[0]) {
+		if len(r.entries) == maxListed {
+			return nil, fmt.Errorf("it lists more than %d %s", maxListed, listings[r.kind].member)
 		}
-		cursor := answer.Bytes(picked[1])
-		switch next, ok := wire.Text(cursor); {
-		case !ok || len(next) == 0:
-			return all, nil
-		case cursors[string(next)]:
-			return nil, fmt.Errorf("its pages of %s never end", listings[k].member)
-		default:
-			cursors[string(next)] = true
-			params = fmt.Sprintf(`{"cursor":%s}`, cursor)
-		}
+		r.add(answer, object)
+	}
+	cursor = answer.Bytes(picked[1])
+	next, ok := wire.Text(cursor)
+	switch {
+	case !ok || len(next) == 0:
+		return nil, nil
+	case r.cursors[string(next)]:
+		return nil, fmt.Errorf("its pages of %s never end", listings[r.kind].member)
+	}
+	r.cursors[string(next)] = true
+	return cursor, nil
+}
+
+// add adds an object of a page, if clients can make sense of it. The first of a
+// name counts.
+func (r *pages) add(answer *wire.Message, object wire.Span) {
+	e, err := newEntry(r.service, r.kind, answer, object)
+	if err != nil {
+		r.service.log.Warn("cannot show what the plugin has", "list", listings[r.kind].member, "reason", err)
+		return
+	}
+	if !r.names[e.own] {
+		r.names[e.own] = true
+		r.entries = append(r.entries, e)
 	}
 }
 
@@ -240,13 +288,11 @@ func (c *catalogue) received(l *link, _ *plughostv1.Frame, m *wire.Message) {
 		c.answer(l, m)
 		return
 	}
-	c.mu.Lock()
-	defer c.mu.Unlock()
 	for k, listing := range listings {
 		if string(m.Method) != listing.changed() {
 			continue
 		}
-		c.stale[k] = true
+		c.mark(kind(k))
 		select {
 		case c.wake <- struct{}{}:
 		default:
