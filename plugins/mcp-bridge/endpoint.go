@@ -169,6 +169,13 @@ func (l *link) ask(ctx context.Context, request wire.Message, deliver func(wire.
 	return s.read(ctx, resp)
 }
 
+// named reports whether the server has given the session an id.
+func (l *link) named() bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.id != ""
+}
+
 func (l *link) greeted(id string) {
 	l.mu.Lock()
 	defer l.mu.Unlock()

@@ -374,7 +374,7 @@ type addition struct{ name, value string }
 // returned is an answer as the client gets it.
 func (c *call) returned(answer wire.Message) []byte {
 	edits := []edit{{answer.ID, c.id}}
-	if at := answer.Result; at.Found() && answer.Raw[at.Start] == '{' {
+	if at := answer.Result; len(c.added) > 0 && at.Found() && answer.Raw[at.Start] == '{' {
 		edits = append(edits, edit{wire.Span{Start: at.Start, End: at.Start + 1}, c.opening(answer)})
 	}
 	return splice(answer.Raw, edits...)

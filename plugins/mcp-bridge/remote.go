@@ -65,7 +65,8 @@ func (r *remote) greet(ctx context.Context) error {
 	if err != nil && discoverErr != nil {
 		return err
 	}
-	r.sessions, r.alone = err == nil, alone
+	// Where a session has no name the server keeps nothing of it, and cannot ask.
+	r.sessions, r.alone = err == nil && (alone == nil || r.probe.named()), alone
 	return nil
 }
 

@@ -13,10 +13,12 @@ import (
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 
 	"github.com/plughost/plughost/shared/bridge"
+	"github.com/plughost/plughost/shared/mcphttp"
 )
 
 // withoutSessions are servers that are used without sessions: one on standard
-// output, one elsewhere that knows nothing else, and one that does.
+// output; elsewhere one that knows nothing else, one whose sessions are none, and
+// one that has sessions too.
 func withoutSessions(t *testing.T) map[string]bridge.Target {
 	t.Helper()
 	self, err := os.Executable()
@@ -27,6 +29,7 @@ func withoutSessions(t *testing.T) map[string]bridge.Target {
 		"standard output": {Path: self, Args: []string{self, "serve"}, Sessionless: true},
 		"remote":          elsewhere(t, always(onlyAlone(aloneHandler()))),
 		"remote of both":  elsewhere(t, always(aloneHandler())),
+		"with sessions":   elsewhere(t, always(handlerOfBoth())),
 	}
 }
 
@@ -37,6 +40,11 @@ func always(handler http.Handler) func(http.Handler) http.Handler {
 func aloneHandler() http.Handler {
 	server := newServer()
 	return mcp.NewStreamableHTTPHandler(func(*http.Request) *mcp.Server { return server }, &mcp.StreamableHTTPOptions{Stateless: true, PropagateRequestCancellation: true})
+}
+
+func handlerOfBoth() http.Handler {
+	server := newServer()
+	return mcphttp.Handler(func(*http.Request) *mcp.Server { return server }, mcphttp.Options{Guarded: true})
 }
 
 // onlyAlone refuses what belongs to a session.
@@ -55,8 +63,8 @@ func onlyAlone(next http.Handler) http.Handler {
 func eachWithoutSessions(t *testing.T, test func(t *testing.T, h *hosted, revision string)) {
 	for name, target := range withoutSessions(t) {
 		for _, revision := range []string{"2025-06-18", "2025-11-25", stateless} {
-			if name == "remote of both" && revision != stateless {
-				continue // it has a session for those
+			if name == "with sessions" && revision != stateless {
+				continue // it has one for those
 			}
 			t.Run(name+", "+revision, func(t *testing.T) {
 				t.Parallel()
