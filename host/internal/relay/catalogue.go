@@ -17,9 +17,10 @@ const (
 	listTimeout = 30 * time.Second
 	// maxRetryDelay bounds how long what could not be read is left.
 	maxRetryDelay = 5 * time.Minute
-	// maxListed bounds each of them: a plugin whose pages never end must not
-	// fill the host's memory.
-	maxListed = 10_000
+	// maxListed and maxListedBytes bound each of them: a plugin whose pages never
+	// end must not fill the host's memory.
+	maxListed      = 10_000
+	maxListedBytes = 64 << 20
 )
 
 // kind is what a list is of.
@@ -241,6 +242,7 @@ type pages struct {
 	service        *Service
 	kind           kind
 	entries        []*entry
+	bytes          int             // of all objects
 	names, cursors map[string]bool // that there were
 }
 
@@ -251,8 +253,9 @@ func (r *pages) take(answer *wire.Message) (cursor []byte, err error) {
 		return nil, err
 	}
 	for object := range answer.Elements(picked[0]) {
-		if len(r.entries) == maxListed {
-			return nil, fmt.Errorf("it lists more than %d %s", maxListed, listings[r.kind].member)
+		r.bytes += object.End - object.Start
+		if len(r.entries) == maxListed || r.bytes > maxListedBytes {
+			return nil, fmt.Errorf("it lists more than %d %s, or more than %d bytes", maxListed, listings[r.kind].member, maxListedBytes)
 		}
 		r.add(answer, object)
 	}

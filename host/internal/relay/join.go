@@ -144,8 +144,8 @@ func (j *Join) current() *table {
 	return j.joined()
 }
 
-// granted returns the lists that are different with other grants.
-func (j *Join) granted(before, now Grants) []string {
+// differing returns the lists that are different with other grants.
+func (j *Join) differing(before, now Grants) []string {
 	t := j.current()
 	return differing(t, before, t, now)
 }

@@ -23,9 +23,9 @@ type router interface {
 	params(tool string) []mcphttp.ParamHeader
 	// passes reports whether clients get a notification of a plugin.
 	passes(method string) bool
-	// granted returns the lists that are different with other grants, and of
+	// differing returns the lists that are different with other grants, and of
 	// which a client is to be told.
-	granted(before, now Grants) []string
+	differing(before, now Grants) []string
 }
 
 // Grants say what of the services may be reached. They can be compared.
@@ -104,4 +104,4 @@ func (o single) params(tool string) []mcphttp.ParamHeader { return o.service.par
 
 func (single) passes(string) bool { return true }
 
-func (single) granted(_, _ Grants) []string { return nil }
+func (single) differing(_, _ Grants) []string { return nil }

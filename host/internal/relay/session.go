@@ -185,7 +185,7 @@ func (s *session) grant(g Grants) {
 	s.grants = g
 	s.mu.Unlock()
 	if before != g {
-		s.changed(s.relay.router.granted(before, g)...)
+		s.changed(s.relay.router.differing(before, g)...)
 	}
 }
 

@@ -18,7 +18,7 @@ func newTestService(name string) *Service {
 }
 
 // listed makes what a service has of objects in a list.
-func listed(t *testing.T, s *Service, k kind, objects ...string) features {
+func listed(t testing.TB, s *Service, k kind, objects ...string) features {
 	t.Helper()
 	var f features
 	answer, err := wire.Scan(fmt.Appendf(nil, `{"jsonrpc":"2.0","id":1,"result":[%s]}`, strings.Join(objects, ",")))
