@@ -54,6 +54,7 @@ type alone struct {
 	isolated *isolated
 	client   *client
 	server   *process
+	ending   sync.Mutex // held while it is being ended: it is held by one handle
 }
 
 // open implements backend: it starts the session's server.
@@ -119,6 +120,8 @@ func (a *alone) close() {
 // end ends a server with its group. The marker is that of the others too, so
 // what has left the group is ended with the instance.
 func (i *isolated) end(ctx context.Context, a *alone) {
+	a.ending.Lock()
+	defer a.ending.Unlock()
 	if !i.has(a) {
 		return
 	}
