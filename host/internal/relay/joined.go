@@ -107,13 +107,18 @@ func (j *Join) route(s *session, g Grants, m *wire.Message) (route, error) {
 	case "completion/complete":
 		return j.toCompletion(s, g, m)
 	}
-	if s == nil {
-		if method == "server/discover" {
-			return j.discover(g)
-		}
-		return route{}, noSuchMethod(method)
+	switch {
+	case s != nil:
+		return j.routeIn(s, g, m)
+	case method == "server/discover":
+		return j.discover(g)
 	}
-	switch method {
+	return route{}, noSuchMethod(method)
+}
+
+// routeIn routes what there is in sessions only.
+func (j *Join) routeIn(s *session, g Grants, m *wire.Message) (route, error) {
+	switch method := string(m.Method); method {
 	case "ping":
 		return route{result: []byte(`{}`)}, nil
 	case "resources/subscribe":
@@ -127,8 +132,9 @@ func (j *Join) route(s *session, g Grants, m *wire.Message) (route, error) {
 		return setLevel(m)
 	case "initialize":
 		return route{}, refusef(wire.CodeInvalidRequest, "the session was initialized before")
+	default:
+		return route{}, noSuchMethod(method)
 	}
-	return route{}, noSuchMethod(method)
 }
 
 func noSuchMethod(method string) error {
@@ -190,7 +196,7 @@ func (j *Join) discover(g Grants) (route, error) {
 
 // list answers with a page of a list, whose objects are as their services wrote
 // them but for their names.
-func (j *Join) list(g Grants, k kind, m *wire.Message, stands bool) (route, error) {
+func (j *Join) list(g Grants, k kind, m *wire.Message, standsAlone bool) (route, error) {
 	at, err := m.Param("cursor")
 	if err != nil {
 		return route{}, err
@@ -212,7 +218,7 @@ func (j *Join) list(g Grants, k kind, m *wire.Message, stands bool) (route, erro
 	if next != "" {
 		fmt.Fprintf(&result, `,"nextCursor":%q`, next)
 	}
-	if stands {
+	if standsAlone {
 		members, err := json.Marshal(j.alone())
 		if err != nil {
 			return route{}, err
