@@ -155,6 +155,12 @@ func call(ctx context.Context, client *control.Client, service, tool string, arg
 	}
 	params.SetProgressToken("1")
 	result, err := session.CallTool(ctx, params)
+	for range maxVisits {
+		if !who.visit(ctx, err) {
+			break
+		}
+		result, err = session.CallTool(ctx, params)
+	}
 	var refused *jsonrpc.Error
 	switch {
 	case err == nil:
@@ -198,6 +204,9 @@ func reasonOf(service control.ServiceStatus) string {
 	}
 	return ""
 }
+
+// maxVisits is how often a tool may have its caller go elsewhere before a call.
+const maxVisits = 5
 
 // askingRevision is the last in which tools may ask in the middle of a call;
 // those that ask in their results may in it, too.

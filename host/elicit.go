@@ -14,6 +14,7 @@ import (
 	"strings"
 
 	"github.com/google/jsonschema-go/jsonschema"
+	"github.com/modelcontextprotocol/go-sdk/jsonrpc"
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 
 	"github.com/plughost/plughost/host/internal/logs"
@@ -43,8 +44,46 @@ func newPerson(in io.Reader, out io.Writer, progress *progressLine) *person {
 	return p
 }
 
+// What is asked at the end of a question.
+const (
+	askToSend  = "Send this to the tool?"
+	askToOpen  = "Will you open this address in a browser? Look first whose it is."
+	askToRetry = "Open this address in a browser, once you know whose it is. When you are done there: make the call again?"
+)
+
 // elicit is for mcp.ClientOptions.
 func (p *person) elicit(ctx context.Context, req *mcp.ElicitRequest) (*mcp.ElicitResult, error) {
+	if req.Params.Mode == "url" {
+		return p.question(ctx, req.Params, askToOpen)
+	}
+	return p.question(ctx, req.Params, askToSend)
+}
+
+// visit has the person do elsewhere what a tool wants before it can be called,
+// which err says. It reports whether the call is to be made again.
+func (p *person) visit(ctx context.Context, err error) bool {
+	var refused *jsonrpc.Error
+	if !errors.As(err, &refused) || refused.Code != mcp.CodeURLElicitationRequired {
+		return false
+	}
+	var wants struct {
+		Elicitations []*mcp.ElicitParams `json:"elicitations"`
+	}
+	if json.Unmarshal(refused.Data, &wants) != nil || len(wants.Elicitations) == 0 {
+		return false
+	}
+	for _, params := range wants.Elicitations {
+		params.Mode = "url"
+		answer, err := p.question(ctx, params, askToRetry)
+		if err != nil || answer.Action != answerAccept {
+			return false
+		}
+	}
+	return true
+}
+
+// question has a question answered, one after the other.
+func (p *person) question(ctx context.Context, params *mcp.ElicitParams, last string) (*mcp.ElicitResult, error) {
 	select {
 	case p.turn <- struct{}{}:
 	case <-ctx.Done():
@@ -52,7 +91,7 @@ func (p *person) elicit(ctx context.Context, req *mcp.ElicitRequest) (*mcp.Elici
 	}
 	if p.in == nil {
 		defer func() { <-p.turn }()
-		fmt.Fprintf(p.out, "plughost: the tool asks for what only a person on a terminal can answer, and was declined: %s\n", oneLine(req.Params.Message))
+		fmt.Fprintf(p.out, "plughost: the tool asks for what only a person on a terminal can answer, and was declined: %s\n", oneLine(strings.TrimSpace(params.Message+" "+params.URL)))
 		return &mcp.ElicitResult{Action: answerDecline}, nil
 	}
 	p.progress.pause()
@@ -60,7 +99,7 @@ func (p *person) elicit(ctx context.Context, req *mcp.ElicitRequest) (*mcp.Elici
 	go func() {
 		// Nothing ends the reading of a terminal but the end of the process.
 		defer func() { <-p.turn }()
-		result <- p.answer(req.Params)
+		result <- p.answer(params, last)
 	}()
 	select {
 	case r := <-result:
@@ -74,18 +113,16 @@ func (p *person) elicit(ctx context.Context, req *mcp.ElicitRequest) (*mcp.Elici
 
 // answer has the person answer. At the end of the input the question is
 // cancelled.
-func (p *person) answer(params *mcp.ElicitParams) *mcp.ElicitResult {
+func (p *person) answer(params *mcp.ElicitParams, last string) *mcp.ElicitResult {
 	fmt.Fprint(p.out, "The tool asks: ", printableLines(params.Message))
 	result := &mcp.ElicitResult{Action: answerCancel}
 	var err error
-	question := "Send this to the tool?"
 	if params.Mode == "url" {
 		fmt.Fprintf(p.out, "  %s\n", logs.Printable(params.URL))
-		question = "Will you open this address in a browser? Look first whose it is."
 	} else if result.Content, err = p.fill(params.RequestedSchema); err != nil {
 		return p.dismissed()
 	}
-	if result.Action, err = p.decide(question); err != nil {
+	if result.Action, err = p.decide(last); err != nil {
 		return p.dismissed()
 	}
 	if result.Action != answerAccept {

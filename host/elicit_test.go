@@ -43,7 +43,7 @@ func TestFormIsFilledIn(t *testing.T) {
 			}
 			var out strings.Builder
 			p := &person{in: bufio.NewReader(strings.NewReader(test.typed)), out: &out}
-			result := p.answer(&mcp.ElicitParams{Message: "Who \x1b[31mare you?", RequestedSchema: schema})
+			result := p.answer(&mcp.ElicitParams{Message: "Who \x1b[31mare you?", RequestedSchema: schema}, askToSend)
 			content, err := json.Marshal(result.Content)
 			if err != nil {
 				t.Fatal(err)

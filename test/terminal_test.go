@@ -199,6 +199,20 @@ func TestTerminalAsksWhatAToolAsks(t *testing.T) {
 	x.see(`"action": "cancel"`)
 	x.ended(0)
 
+	x = plughostIn(t, h.stateDir, "call", "f", "enter")
+	x.see(`(?m)^The tool asks: Sign in\n  https://example\.com/sign-in\nOpen this address`)
+	x.keys("n", "Enter")
+	x.see(`URL elicitation required`)
+	x.ended(1)
+	x = plughostIn(t, h.stateDir, "call", "f", "enter")
+	x.see(`make the call again\?`)
+	if _, stderr, code := plughost(t, "call", "--state-dir", h.stateDir, "f", "open"); code != 0 {
+		t.Errorf("signing in: status %d, %s", code, stderr)
+	}
+	x.keys("y", "Enter")
+	x.see(`(?m)^welcome$`)
+	x.ended(0)
+
 	x = plughostIn(t, h.stateDir, "call", "f", "ask", "message=Really?")
 	x.see(`(?m)^The tool asks: Really\?\nSend this`)
 	x.keys("C-c")

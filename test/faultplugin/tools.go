@@ -8,6 +8,7 @@ import (
 	"errors"
 	"os"
 	"strings"
+	"sync/atomic"
 
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 )
@@ -22,6 +23,9 @@ func addTools(server *mcp.Server) {
 	mcp.AddTool(server, &mcp.Tool{Name: "large", Description: "Return a large result"}, large)
 	mcp.AddTool(server, &mcp.Tool{Name: "echo", Description: "Say what it is told"}, echo)
 	mcp.AddTool(server, &mcp.Tool{Name: "ask", Description: "Ask the client's user"}, ask)
+	var door door
+	mcp.AddTool(server, &mcp.Tool{Name: "enter", Description: "Refuse who has not signed in"}, door.enter)
+	mcp.AddTool(server, &mcp.Tool{Name: "open", Description: "Let all in from now on"}, door.signIn)
 	mcp.AddTool(server, &mcp.Tool{Name: "sample", Description: "Ask the client's model"}, sample)
 }
 
@@ -147,4 +151,19 @@ func sample(ctx context.Context, req *mcp.CallToolRequest, _ nothing) (*mcp.Call
 		{Role: "user", Content: &mcp.TextContent{Text: "?"}},
 	}})
 	return nil, nothing{}, err
+}
+
+// door is shut to all until somebody has signed in elsewhere.
+type door struct{ open atomic.Bool }
+
+func (d *door) enter(context.Context, *mcp.CallToolRequest, nothing) (*mcp.CallToolResult, nothing, error) {
+	if d.open.Load() {
+		return &mcp.CallToolResult{Content: []mcp.Content{&mcp.TextContent{Text: "welcome"}}}, nothing{}, nil
+	}
+	return nil, nothing{}, mcp.URLElicitationRequiredError([]*mcp.ElicitParams{{Mode: "url", Message: "Sign in", URL: "https://example.com/sign-in", ElicitationID: "1"}})
+}
+
+func (d *door) signIn(context.Context, *mcp.CallToolRequest, nothing) (*mcp.CallToolResult, nothing, error) {
+	d.open.Store(true)
+	return nil, nothing{}, nil
 }
