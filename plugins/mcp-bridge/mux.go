@@ -113,7 +113,10 @@ func (m *mux) greet(server *process) error {
 		slices.Reverse(ways)
 	}
 	first := ways[0](server)
-	if first == nil || errors.Is(first, errServerEnded) {
+	switch {
+	case errors.Is(first, errServerEnded) && m.start.target.Sessionless:
+		return fmt.Errorf(`%w: it may not know %s, which is asked first with sessions = "none"`, first, methodDiscover)
+	case first == nil, errors.Is(first, errServerEnded):
 		return first
 	}
 	if second := ways[1](server); second != nil {

@@ -12,8 +12,7 @@ import (
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 )
 
-// The tests in this file are of faults that users of other gateways reported, at
-// the endpoint of one service.
+// The tests in this file are of faults that users of other gateways reported.
 
 // listener is a client that only listens, with a session or, without one, in the
 // course of a request.
@@ -84,6 +83,13 @@ func TestEachClientIsToldOnceOfAChange(t *testing.T) {
 
 // Calls of several clients have the same id, and one of them is cancelled.
 func TestCancellationHitsNoOtherCall(t *testing.T) {
+	for path, prefix := range map[string]string{"/mcp": "a__", "/mcp/a": ""} {
+		t.Run(path, func(t *testing.T) { checkCancellation(t, path, prefix) })
+	}
+}
+
+func checkCancellation(t *testing.T, path, prefix string) {
+	t.Helper()
 	f := newFront(t, mcpConfig("a"))
 	server := newServer("one")
 	started, canceled, finish := make(chan struct{}, 3), make(chan struct{}, 3), make(chan struct{})
@@ -99,8 +105,8 @@ func TestCancellationHitsNoOtherCall(t *testing.T) {
 	})
 	f.ready("a", newPlugin(t, server))
 	answers := make(chan rawAnswer, 2)
-	clients := []*rawClient{f.open(nil), f.open(nil), f.open(nil)}
-	const slow = `{"jsonrpc":"2.0","id":7,"method":"tools/call","params":{"name":"slow"}}`
+	clients := []*rawClient{f.openAt(path, nil), f.openAt(path, nil), f.openAt(path, nil)}
+	slow := `{"jsonrpc":"2.0","id":7,"method":"tools/call","params":{"name":"` + prefix + `slow"}}`
 	for _, c := range clients[:2] {
 		go func() { answers <- c.post(slow) }()
 		<-started
@@ -144,39 +150,44 @@ func TestCancellationHitsNoOtherCall(t *testing.T) {
 // some break by it.
 func TestProgressAfterTheAnswerIsDropped(t *testing.T) {
 	for _, version := range versions {
-		t.Run(version, func(t *testing.T) {
-			f := newFront(t, mcpConfig("a"))
-			server := newServer()
-			var late func() error
-			addTool(server, "early", func(ctx context.Context, req *mcp.CallToolRequest) (*mcp.CallToolResult, error) {
-				say := func(ctx context.Context, message string) error {
-					return req.Session.NotifyProgress(ctx, &mcp.ProgressNotificationParams{ProgressToken: req.Params.GetProgressToken(), Message: message})
-				}
-				late = func() error { return say(context.WithoutCancel(ctx), "late") }
-				return text("done"), say(ctx, "early")
-			})
-			addTool(server, "late", func(ctx context.Context, req *mcp.CallToolRequest) (*mcp.CallToolResult, error) {
-				_ = late() // it may be refused
-				return text("done"), req.Session.NotifyProgress(ctx, &mcp.ProgressNotificationParams{ProgressToken: req.Params.GetProgressToken(), Message: "own"})
-			})
-			f.ready("a", newPlugin(t, server))
-			heard := make(chan string, 10)
-			session := f.connect("/mcp/a", version, &mcp.ClientOptions{
-				ProgressNotificationHandler: func(_ context.Context, r *mcp.ProgressNotificationClientRequest) { heard <- r.Params.Message },
-			})
-			for _, tool := range []string{"early", "late"} {
-				params := &mcp.CallToolParams{Name: tool}
-				params.SetProgressToken(tool)
-				if _, err := session.CallTool(t.Context(), params); err != nil {
-					t.Fatal(err)
-				}
-			}
-			for _, want := range []string{"early", "own"} {
-				if got := <-heard; got != want {
-					t.Errorf("the progress is %q, want %q", got, want)
-				}
-			}
-		})
+		for path, prefix := range map[string]string{"/mcp": "a__", "/mcp/a": ""} {
+			t.Run(version+path, func(t *testing.T) { checkLateProgress(t, version, path, prefix) })
+		}
+	}
+}
+
+func checkLateProgress(t *testing.T, version, path, prefix string) {
+	t.Helper()
+	f := newFront(t, mcpConfig("a"))
+	server := newServer()
+	var late func() error
+	addTool(server, "early", func(ctx context.Context, req *mcp.CallToolRequest) (*mcp.CallToolResult, error) {
+		say := func(ctx context.Context, message string) error {
+			return req.Session.NotifyProgress(ctx, &mcp.ProgressNotificationParams{ProgressToken: req.Params.GetProgressToken(), Message: message})
+		}
+		late = func() error { return say(context.WithoutCancel(ctx), "late") }
+		return text("done"), say(ctx, "early")
+	})
+	addTool(server, "late", func(ctx context.Context, req *mcp.CallToolRequest) (*mcp.CallToolResult, error) {
+		_ = late() // it may be refused
+		return text("done"), req.Session.NotifyProgress(ctx, &mcp.ProgressNotificationParams{ProgressToken: req.Params.GetProgressToken(), Message: "own"})
+	})
+	f.ready("a", newPlugin(t, server))
+	heard := make(chan string, 10)
+	session := f.connect(path, version, &mcp.ClientOptions{
+		ProgressNotificationHandler: func(_ context.Context, r *mcp.ProgressNotificationClientRequest) { heard <- r.Params.Message },
+	})
+	for _, tool := range []string{"early", "late"} {
+		params := &mcp.CallToolParams{Name: prefix + tool}
+		params.SetProgressToken(tool)
+		if _, err := session.CallTool(t.Context(), params); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for _, want := range []string{"early", "own"} {
+		if got := <-heard; got != want {
+			t.Errorf("the progress is %q, want %q", got, want)
+		}
 	}
 }
 
