@@ -1,7 +1,8 @@
 // Package release gives memory back to the system when many sessions have
 // ended. The runtime alone would do so minutes later, since a program that has
 // become idle collects every two minutes, and it would keep what it held at its
-// last collections.
+// last collections. It never gives back the descriptors of goroutines, of about
+// half a kilobyte each: as many stay as there once were at the same time.
 package release
 
 import (
