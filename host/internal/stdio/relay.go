@@ -185,7 +185,12 @@ func (r *Relay) call(ctx context.Context, message wire.Message, sent chan<- stru
 	defer announce()
 	r.session.remember(message)
 	ctx = httptrace.WithClientTrace(ctx, &httptrace.ClientTrace{WroteRequest: func(httptrace.WroteRequestInfo) { announce() }})
-	err := r.session.exchange(ctx, message, announce)
+	var err error
+	if string(message.Method) == methodListen && r.session.isStateless() {
+		err = (&listening{session: r.session, request: message}).run(ctx, announce)
+	} else {
+		err = r.session.exchange(ctx, message, announce)
+	}
 	if err != nil && ctx.Err() == nil {
 		r.fail(message.Bytes(message.ID), codeUnavailable, err.Error())
 	}

@@ -293,6 +293,40 @@ func TestSessionIsOpenedAgainWhenTheHostIs(t *testing.T) {
 	}
 }
 
+// Who listens without a session goes on to, and hears that all may be other.
+func TestListeningOutlivesTheHost(t *testing.T) {
+	servers := make(chan *mcp.Server, 10)
+	h := newHost(t, func() *mcp.Server {
+		server := mcp.NewServer(&mcp.Implementation{Name: "server"}, &mcp.ServerOptions{
+			SubscribeHandler:   func(context.Context, *mcp.SubscribeRequest) error { return nil },
+			UnsubscribeHandler: func(context.Context, *mcp.UnsubscribeRequest) error { return nil },
+		})
+		addTool(server, "one", nil)
+		server.AddResource(&mcp.Resource{URI: "a:b", Name: "b"}, nil)
+		servers <- server
+		return server
+	})
+	<-servers
+	c := h.raw()
+	c.say(`{"jsonrpc":"2.0","id":"x","method":"subscriptions/listen","params":{"notifications":{"toolsListChanged":true,"resourceSubscriptions":["a:b"]},` +
+		`"_meta":{"io.modelcontextprotocol/protocolVersion":"2026-07-28","io.modelcontextprotocol/clientInfo":{"name":"c","version":"1"},"io.modelcontextprotocol/clientCapabilities":{}}}}`)
+	hear := func(want string) {
+		t.Helper()
+		if got := c.hear(); !strings.Contains(got, want) || !strings.Contains(got, `"io.modelcontextprotocol/subscriptionId":"x"`) {
+			t.Errorf("the client hears %s, want %s", got, want)
+		}
+	}
+	hear("acknowledged")
+	for range 2 {
+		h.end()
+		h.start()
+		hear("tools/list_changed")
+		hear(`"uri":"a:b"`)
+		addTool(<-servers, "more", nil)
+		hear("tools/list_changed")
+	}
+}
+
 func TestCallInFlightFailsWithItsHostAndIsNotRepeated(t *testing.T) {
 	for _, revision := range []string{legacy, modern} {
 		t.Run(revision, func(t *testing.T) {

@@ -22,7 +22,6 @@ const (
 	methodInitialized = "notifications/initialized"
 	methodCancelled   = "notifications/cancelled"
 	methodSetLevel    = "logging/setLevel"
-	methodListen      = "subscriptions/listen"
 	methodSubscribe   = "resources/subscribe"
 	methodUnsubscribe = "resources/unsubscribe"
 
