@@ -31,8 +31,7 @@ func (l *listening) run(ctx context.Context, waiting func()) error {
 	for {
 		err := l.once(ctx, l.request, "", "", l.hear)
 		waiting()
-		var unsent *unsentError
-		if err == nil || !errors.As(err, &unsent) && !(l.begun && errors.Is(err, errEnded)) {
+		if !l.lost(err) {
 			return err
 		}
 		select {
@@ -44,6 +43,12 @@ func (l *listening) run(ctx context.Context, waiting func()) error {
 			return err
 		}
 	}
+}
+
+// lost reports whether there was no host, or it ended.
+func (l *listening) lost(err error) bool {
+	var unsent *unsentError
+	return errors.As(err, &unsent) || l.begun && errors.Is(err, errEnded)
 }
 
 // hear delivers what is heard. The client is told once that it listens, and then,
