@@ -85,13 +85,12 @@ func (s systemd) watchdog(ctx context.Context, alive func()) {
 	}
 	tick := time.NewTicker(patience / 3)
 	defer tick.Stop()
-	for {
+	for ctx.Err() == nil {
 		alive()
 		s.tell(daemon.SdNotifyWatchdog)
 		select {
 		case <-tick.C:
 		case <-ctx.Done():
-			return
 		}
 	}
 }
