@@ -42,13 +42,13 @@ func ExampleProcess_Identify() {
 	if err != nil {
 		log.Fatal(err)
 	}
-	defer p.Close()
 	proof := p.Identify(probes.Expect{Identity: id})
 	fmt.Println(proof.Verdict, proof.Identity.Service)
 
 	other := id
 	other.Instance = "two"
 	fmt.Println(p.Identify(probes.Expect{Identity: other}).Verdict)
+	p.Close()
 
 	if _, err := probes.Sweep(context.Background(), probes.Filter{Installation: id.Installation}, time.Second); err != nil {
 		log.Fatal(err)
@@ -92,7 +92,6 @@ func ExampleListeners() {
 	if err != nil {
 		log.Fatal(err)
 	}
-	defer listener.Close()
 	holders, err := probes.Listeners(context.Background(), listener.Addr().(*net.TCPAddr).Port)
 	if err != nil {
 		log.Fatal(err)
@@ -100,5 +99,6 @@ func ExampleListeners() {
 	for _, h := range holders {
 		fmt.Println(h.PID == os.Getpid())
 	}
+	listener.Close()
 	// Output: true
 }
