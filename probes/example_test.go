@@ -17,10 +17,13 @@ import (
 )
 
 // started starts a process of an installation that says when it has begun to run,
-// and so carries its marker. It is reaped when it ends.
-func started(id marker.Identity) (pid int) {
-	cmd := exec.Command("/bin/sh", "-c", "echo ready; exec sleep 60")
+// and so carries its marker. To reap it waits for its end.
+func started(id marker.Identity) (pid int, reap func()) {
+	cmd := exec.Command("/bin/sh", "-c", "echo ready; read line")
 	cmd.Env = append(os.Environ(), id.Environ()...)
+	if _, err := cmd.StdinPipe(); err != nil {
+		log.Fatal(err)
+	}
 	stdout, err := cmd.StdoutPipe()
 	if err != nil {
 		log.Fatal(err)
@@ -31,14 +34,14 @@ func started(id marker.Identity) (pid int) {
 	if _, err := bufio.NewReader(stdout).ReadString('\n'); err != nil {
 		log.Fatal(err)
 	}
-	go func() { _ = cmd.Wait() }()
-	return cmd.Process.Pid
+	return cmd.Process.Pid, func() { _ = cmd.Wait() }
 }
 
 // What a process is: hold it, then ask.
 func ExampleProcess_Identify() {
 	id := marker.Identity{Kind: marker.KindMCP, Service: "clock", Installation: "example-identify", Instance: "one"}
-	p, err := probes.Open(started(id))
+	pid, reap := started(id)
+	p, err := probes.Open(pid)
 	if err != nil {
 		log.Fatal(err)
 	}
@@ -53,6 +56,7 @@ func ExampleProcess_Identify() {
 	if _, err := probes.Sweep(context.Background(), probes.Filter{Installation: id.Installation}, time.Second); err != nil {
 		log.Fatal(err)
 	}
+	reap()
 	// Output:
 	// ours clock
 	// not ours
@@ -62,7 +66,7 @@ func ExampleProcess_Identify() {
 // the pid is another process's by then, that one is left alone.
 func ExampleStop() {
 	id := marker.Identity{Kind: marker.KindMCP, Service: "clock", Installation: "example-stop", Instance: "one"}
-	pid := started(id)
+	pid, reap := started(id)
 	p, err := probes.Open(pid)
 	if err != nil {
 		log.Fatal(err)
@@ -80,6 +84,7 @@ func ExampleStop() {
 			log.Fatal(err)
 		}
 		fmt.Println(result.Outcome, "-", result.How)
+		reap() // until its parent has done that the pid is still the process's own
 	}
 	// Output:
 	// stopped - exited
