@@ -19,6 +19,7 @@ import (
 	"github.com/plughost/plughost/host/internal/caller"
 	"github.com/plughost/plughost/host/internal/config"
 	"github.com/plughost/plughost/host/internal/supervise"
+	plughostv1 "github.com/plughost/plughost/shared/proto/plughost/v1"
 )
 
 // ask makes a request, as a client of either era does.
@@ -217,6 +218,52 @@ func TestChangeOfAListIsToldExactlyOnce(t *testing.T) {
 	toldOfPrompts()
 	hear("after that", all)
 	hear("the service went that is not seen", alices)
+}
+
+// A service may tell what it was not asked for: at the joined endpoint clients hear
+// of lists from the gateway alone.
+func TestListChangedOfAServiceIsNotPassedOnBesideTheGateways(t *testing.T) {
+	f := newFront(t, mcpConfig("a"))
+	const changed = `{"jsonrpc":"2.0","method":"notifications/tools/list_changed"}`
+	f.ready("a", unruly(t, func(stream frames, m message) string {
+		switch m.Method {
+		case "initialize":
+			return strings.Replace(initialized, `"resources":{}`, `"resources":{"subscribe":true}`, 1)
+		case "server/discover":
+			return `"result":{"supportedVersions":["2026-07-28"],"capabilities":{}}`
+		case "tools/list":
+			return `"result":{"tools":[{"name":"x","inputSchema":{"type":"object"}}]}`
+		case "resources/list":
+			return `"result":{"resources":[{"uri":"test://r","name":"r"}]}`
+		case "tools/call":
+			var id int64
+			if err := json.Unmarshal(m.ID, &id); err != nil {
+				return methodNotFound
+			}
+			_ = stream.Send(&plughostv1.Frame{Request: &id, Message: []byte(changed)})
+			return `"result":{"content":[]}`
+		case "subscriptions/listen":
+			send(stream, `{"jsonrpc":"2.0","method":"notifications/subscriptions/acknowledged","params":{"notifications":{"toolsListChanged":true}}}`)
+			send(stream, changed)
+			send(stream, `{"jsonrpc":"2.0","method":"notifications/resources/updated","params":{"uri":"test://r"}}`)
+			return ""
+		}
+		return methodNotFound
+	}))
+	c := f.aloneAt("/mcp")
+	response := c.send(http.MethodPost, `{"jsonrpc":"2.0","id":"l","method":"subscriptions/listen","params":{"notifications":{"toolsListChanged":true,"resourceSubscriptions":["test://r"]},`+rawMeta+`}}`,
+		map[string]string{"Mcp-Method": "subscriptions/listen"})
+	defer response.Body.Close()
+	next := eventsOf(response.Body)
+	if got := next(); !strings.Contains(got, "acknowledged") {
+		t.Errorf("first comes %s", got)
+	}
+	if got := next(); !strings.Contains(got, "test://r") {
+		t.Errorf("then comes %s", got)
+	}
+	if a := c.callAlone("1", "a__x"); len(a.messages) != 1 || !strings.Contains(a.body, "content") {
+		t.Errorf("a call: %s", a.body)
+	}
 }
 
 // newTalker makes a server that logs, asks, has a resource and completes, and says

@@ -128,7 +128,8 @@ func (p *part) open(b *backend) error {
 	if err != nil {
 		return err
 	}
-	c := &call{settle: p.answered}
+	c := &call{}
+	c.settle = func(answer *wire.Message) { p.answered(l, c, answer) }
 	c.out.init()
 	if err := l.begin(c); err != nil {
 		l.cancel()
@@ -146,24 +147,26 @@ func (p *part) current() (*link, *call) {
 	return p.link, p.call
 }
 
-// answered ends the request with the plugin's answer, if there is one and it is
-// for the whole of it.
-func (p *part) answered(answer *wire.Message) {
-	l, c := p.current()
+// answered ends the request with the plugin's answer to the call on a link, if
+// there is one and it is for the whole of it.
+func (p *part) answered(l *link, c *call, answer *wire.Message) {
 	switch {
 	case answer == nil:
-		p.service.run(func() { p.failed(l.backend) })
+		p.service.run(func() { p.failed(l) })
 	case p.whole:
 		p.client.finish(p.named(answer, c.number))
 	}
 }
 
 // failed ends the request if only the stream was lost. If the plugin is gone, the
-// client is to hear of the next one.
-func (p *part) failed(b *backend) {
+// client is to hear of the next one, if it does not already.
+func (p *part) failed(l *link) {
 	select {
-	case <-b.ctx.Done():
+	case <-l.backend.ctx.Done():
+		return
 	case <-time.After(exitTimeout):
+	}
+	if current, _ := p.current(); current == l {
 		p.client.fail(p.service.errLost())
 	}
 }
@@ -200,10 +203,10 @@ func (p *part) received(l *link, _ *plughostv1.Frame, m *wire.Message) {
 	}
 	current, c := p.current()
 	switch {
-	case current != l:
+	case current != l || !p.relay.router.passes(string(m.Method)):
 	case string(m.Method) != methodAcknowledged || p.acknowledge(m):
 		p.client.out.offer(p.forClient(m, c.number))
-	default:
+	case p.whole: // else the router tells of lists
 		p.tell(agreedChanges(m)...)
 	}
 }

@@ -232,7 +232,7 @@ func (n *lane) received(l *link, frame *plughostv1.Frame, m *wire.Message) {
 	n.mu.Lock()
 	c := n.current
 	n.mu.Unlock()
-	if c != nil && belongs(c, frame, m) {
+	if c != nil && belongs(c, frame, m) && n.relay.router.passes(string(m.Method)) {
 		c.out.offer(item{head: m.Raw})
 	}
 }
