@@ -1,6 +1,8 @@
 package gateway
 
 import (
+	"encoding/json"
+	"fmt"
 	"net/http"
 	"net/http/httptest"
 	"slices"
@@ -172,5 +174,53 @@ func TestCallersFollowTheirTokensAndTheServices(t *testing.T) {
 	f.ready("b", newPlugin(t, newServer("two")))
 	eventually(t, "the new service is seen", func() bool {
 		return slices.Equal(toolNames(t, session), []string{"a__two", "b__two"})
+	})
+}
+
+// What one may not see answers like what is not there, whatever is wrong with the
+// request.
+func TestHiddenIsLikeWhatIsNotThere(t *testing.T) {
+	atEach(t, func(t *testing.T, at endpoint) {
+		service := mcpConfig("a")
+		service.Tools.Deny = []string{"denied*"}
+		f := newFront(t, service, mcpConfig("b"))
+		web := httptest.NewServer(asCaller(map[string]caller.Caller{"alice": caller.New("alice", only("a/den*", "a/one"))}, f.Handler()))
+		t.Cleanup(web.Close)
+		f.url = web.URL
+		server := newServer("one")
+		for _, name := range []string{"hidden", "denied"} {
+			server.AddTool(&mcp.Tool{Name: name, InputSchema: json.RawMessage(`{"type":"object","properties":{"region":{"type":"string","x-mcp-header":"Region"}}}`)}, nil)
+		}
+		f.ready("a", newPlugin(t, server))
+		f.ready("b", newPlugin(t, newTalker("b", nil)))
+		alone, session := f.aloneAt(at.path), f.openAt(at.path, map[string]string{"Caller": "alice"})
+		alone.header["Caller"] = "alice"
+		ask := func(c *rawClient, method, name, params string) string {
+			c.t.Helper()
+			if c == alone {
+				params += "," + rawMeta
+			}
+			a := c.do(http.MethodPost, fmt.Sprintf(`{"jsonrpc":"2.0","id":1,"method":%q,"params":{%s}}`, method, fmt.Sprintf(params, name)),
+				map[string]string{"Mcp-Method": method, "Mcp-Name": name})
+			return fmt.Sprint(a.status, strings.ReplaceAll(a.body, name, "NAME"))
+		}
+		for _, test := range []struct{ method, params, hidden, nowhere string }{
+			{"tools/call", `"name":%q,"arguments":{"region":"eu"}`, at.prefix + "hidden", at.prefix + "nope"},
+			{"tools/call", `"name":%q,"arguments":{"region":"eu"}`, at.prefix + "denied", at.prefix + "denied2"},
+			{"tools/call", `"name":%q`, "b__log", "b__nope"},
+			{"prompts/get", `"name":%q`, "b__p", "b__nope"},
+			{"resources/read", `"uri":%q`, "test://b", "test://nope"},
+			{"resources/read", `"uri":%q`, "test://b/x", "test://nope/x"},
+			{"resources/subscribe", `"uri":%q`, "test://b", "test://nope"},
+			{"completion/complete", `"ref":{"type":"ref/prompt","name":%q},"argument":{"name":"x","value":""}`, "b__p", "b__nope"},
+			{"completion/complete", `"ref":{"type":"ref/resource","uri":%q},"argument":{"name":"x","value":""}`, "test://b/{x}", "test://nope/{x}"},
+		} {
+			for _, c := range []*rawClient{alone, session} {
+				hidden, nowhere := ask(c, test.method, test.hidden, test.params), ask(c, test.method, test.nowhere, test.params)
+				if hidden != nowhere || !strings.Contains(hidden, "error") {
+					t.Errorf("%s of %s: %s, and of what is not there: %s", test.method, test.hidden, hidden, nowhere)
+				}
+			}
+		}
 	})
 }

@@ -21,21 +21,14 @@ const metaVersion = mcp.MetaKeyProtocolVersion
 // codeHeaderMismatch is of headers that do not say what the message does.
 const codeHeaderMismatch = mcp.CodeHeaderMismatch
 
-// params are the headers that repeat arguments of a tool.
-func (s *Service) params(tool string) []mcphttp.ParamHeader {
-	if e := s.tool(tool); e != nil {
-		return e.params
-	}
-	return nil
-}
-
 // mismatchf says what a message and its headers contradict each other in.
 func mismatchf(format string, args ...any) error {
 	return refusef(codeHeaderMismatch, format, args...)
 }
 
-// checkHeaders compares a message with the headers of its request.
-func (r *Relay) checkHeaders(header http.Header, m *wire.Message) error {
+// checkHeaders compares a message with the headers of its request, as far as who
+// sent it sees what it is about.
+func (r *Relay) checkHeaders(g Grants, header http.Header, m *wire.Message) error {
 	if m.Kind == wire.Request {
 		if err := checkVersion(header.Get(headerVersion), m); err != nil {
 			return err
@@ -51,7 +44,7 @@ func (r *Relay) checkHeaders(header http.Header, m *wire.Message) error {
 	if err != nil || string(m.Method) != "tools/call" {
 		return err
 	}
-	for _, param := range r.router.params(name) {
+	for _, param := range r.router.params(g, name) {
 		if err := checkParam(param, header, m); err != nil {
 			return err
 		}

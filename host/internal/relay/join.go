@@ -100,17 +100,17 @@ func (j *Join) change(change func()) {
 }
 
 // know waits until it is known what all services have, unless the request is for
-// a tool or a prompt that is known: nobody else's has its name.
-func (j *Join) know(ctx context.Context, m *wire.Message) {
+// a tool or a prompt that is seen: nobody else's has its name.
+func (j *Join) know(ctx context.Context, g Grants, m *wire.Message) {
 	switch string(m.Method) {
 	case "ping":
 		return
 	case "tools/call":
-		if j.knows(kindTools, m) {
+		if j.knows(g, kindTools, m) {
 			return
 		}
 	case "prompts/get":
-		if j.knows(kindPrompts, m) {
+		if j.knows(g, kindPrompts, m) {
 			return
 		}
 	}
@@ -120,14 +120,14 @@ func (j *Join) know(ctx context.Context, m *wire.Message) {
 	await(ctx, services...)
 }
 
-// knows reports whether there is what a request names.
-func (j *Join) knows(k kind, m *wire.Message) bool {
+// knows reports whether one who has some grants sees what a request names.
+func (j *Join) knows(g Grants, k kind, m *wire.Message) bool {
 	at, err := m.Param("name")
 	if err != nil {
 		return false
 	}
 	name, _ := wire.Text(m.Bytes(at))
-	return len(j.current().names[k][string(name)]) > 0
+	return j.current().named(g, k, string(name)) != nil
 }
 
 // joined is the table of what is joined. The lock is held.
@@ -153,9 +153,9 @@ func (j *Join) differing(before, now Grants) []string {
 // Shows reports whether there is a tool that one who has some grants sees.
 func (j *Join) Shows(g Grants, tool string) bool { return j.current().named(g, kindTools, tool) != nil }
 
-// params are the headers that repeat arguments of a tool.
-func (j *Join) params(tool string) []mcphttp.ParamHeader {
-	for _, e := range j.current().names[kindTools][tool] {
+// params are the headers that repeat arguments of a tool, if it is seen.
+func (j *Join) params(g Grants, tool string) []mcphttp.ParamHeader {
+	if e := j.current().named(g, kindTools, tool); e != nil {
 		return e.params
 	}
 	return nil

@@ -12,15 +12,15 @@ import (
 type router interface {
 	// know waits until all is known that the router needs for a request, if it
 	// can be.
-	know(ctx context.Context, m *wire.Message)
+	know(ctx context.Context, g Grants, m *wire.Message)
 	// open answers the initialize of a session, or has it answered.
 	open(ctx context.Context, s *session, c *call, m *wire.Message, header map[string]string) error
 	// route says what becomes of a request. s is nil if it has no session.
 	route(s *session, g Grants, m *wire.Message) (route, error)
 	// listen says who takes a request to listen: it sets the parts of it.
 	listen(ctx context.Context, g *listening, m *wire.Message) error
-	// params are the headers that repeat arguments of a tool.
-	params(tool string) []mcphttp.ParamHeader
+	// params are the headers that repeat arguments of a tool, if it is seen.
+	params(g Grants, tool string) []mcphttp.ParamHeader
 	// passes reports whether clients get a notification of a plugin.
 	passes(method string) bool
 	// differing returns the lists that are different with other grants, and of
@@ -58,7 +58,7 @@ type route struct {
 type single struct{ service *Service }
 
 // know waits for what calls of tools are held against. All else is the plugin's.
-func (o single) know(ctx context.Context, m *wire.Message) {
+func (o single) know(ctx context.Context, _ Grants, m *wire.Message) {
 	if string(m.Method) == "tools/call" {
 		await(ctx, o.service)
 	}
@@ -100,7 +100,13 @@ func (o single) listen(_ context.Context, g *listening, m *wire.Message) error {
 	return nil
 }
 
-func (o single) params(tool string) []mcphttp.ParamHeader { return o.service.params(tool) }
+func (o single) params(g Grants, tool string) []mcphttp.ParamHeader {
+	e := o.service.tool(tool)
+	if visible := o.service.visible(g); e == nil || visible != nil && !visible(tool) {
+		return nil
+	}
+	return e.params
+}
 
 func (single) passes(string) bool { return true }
 

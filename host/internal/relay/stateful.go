@@ -90,7 +90,7 @@ func (s *session) start(w http.ResponseWriter, req *http.Request, m *wire.Messag
 		}
 	}()
 	c := newCall(m)
-	s.relay.router.know(req.Context(), m)
+	s.relay.router.know(req.Context(), s.granted(), m)
 	if err := s.relay.router.open(req.Context(), s, c, m, passedOn(req.Header)); err != nil {
 		writeError(w, http.StatusOK, c.id, err)
 		return
@@ -133,7 +133,7 @@ func (s *session) make(ctx context.Context, m *wire.Message, header map[string]s
 	if err := s.claim(c); err != nil {
 		return nil, err
 	}
-	s.relay.router.know(ctx, m)
+	s.relay.router.know(ctx, s.granted(), m)
 	rt, err := s.relay.router.route(s, s.granted(), m)
 	switch {
 	case err != nil:

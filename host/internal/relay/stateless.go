@@ -87,8 +87,9 @@ func (r *Relay) serveStateless(w http.ResponseWriter, req *http.Request) {
 		writeError(w, http.StatusBadRequest, nil, refusef(wire.CodeInvalidRequest, "nothing was asked: there is no session"))
 		return
 	}
-	r.router.know(req.Context(), &m)
-	if err := r.checkHeaders(req.Header, &m); err != nil {
+	who := caller.FromContext(req.Context())
+	r.router.know(req.Context(), who, &m)
+	if err := r.checkHeaders(who, req.Header, &m); err != nil {
 		writeError(w, http.StatusBadRequest, m.Bytes(m.ID), err)
 		return
 	}

@@ -78,7 +78,7 @@ func (c *Client) serve(ctx context.Context, m *wire.Message) {
 }
 
 func (c *Client) make(ctx context.Context, m *wire.Message) (*call, error) {
-	c.session.relay.router.know(ctx, m)
+	c.session.relay.router.know(ctx, c.session.granted(), m)
 	m, err := c.check(m)
 	if err != nil {
 		return nil, err
