@@ -339,3 +339,27 @@ func TestExitStatusOfAFailedStartIsKept(t *testing.T) {
 		t.Errorf("the error is %v, want one that has exit status 2", err)
 	}
 }
+
+// A stop that cannot remove the record, on a full disk say, has ended the
+// process: what is left to do is done by the next stop.
+func TestAStopGoesOnWhereOneBeforeFailed(t *testing.T) {
+	l := newLauncher(t)
+	inst, err := l.Launch(timeout(t), spec(t, "good", &lines{}))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := l.Registry.Close(); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := inst.Stop(timeout(t), patience); err == nil {
+		t.Fatal("the stop says that the record is removed, and the registry is closed")
+	}
+	if l.Registry, _, _, err = registry.Open(l.Installation.Registry()); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { l.Registry.Close() })
+	if _, err := inst.Stop(timeout(t), time.Second); err != nil {
+		t.Errorf("the second stop fails: %v", err)
+	}
+	checkNothingLeft(t, l)
+}

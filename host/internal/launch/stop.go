@@ -104,19 +104,24 @@ func (i *Instance) endProcesses(ctx context.Context, grace time.Duration) (probe
 	}
 }
 
-// cleanUp frees what belonged to the instance, once nothing of it lives.
+// cleanUp frees what belonged to the instance, once nothing of it lives. Should
+// it fail, the process is still held: the next stop goes through all of it again.
 func (i *Instance) cleanUp() error {
-	if process := i.runner.held(); process != nil {
+	process := i.runner.held()
+	if process != nil {
 		<-i.runner.drained // bounded: its pipes are closed after its exit
 		_ = i.runner.lifeline.Close()
 		// The process is gone, so this only closes the connection and ends
 		// go-plugin's goroutines.
 		i.client.Kill()
-		_ = process.Close()
 	}
-	return errors.Join(
+	err := errors.Join(
 		i.removeGroup(),
 		os.RemoveAll(i.dir),
 		i.launcher.Registry.Remove(i.ID()),
 	)
+	if err == nil && process != nil {
+		_ = process.Close()
+	}
+	return err
 }
