@@ -65,6 +65,7 @@ func (l *Launcher) Adopt(ctx context.Context, record registry.Record, spec Spec)
 		record:   record,
 		dir:      l.Installation.InstanceDir(record.Identity.Instance),
 		tail:     &tail{},
+		redact:   spec.Redact,
 	}
 	if l.Groups != nil && record.Cgroup != "" {
 		inst.group = l.Groups.Find(inst.ID(), record.Cgroup)
@@ -76,7 +77,7 @@ func (l *Launcher) Adopt(ctx context.Context, record registry.Record, spec Spec)
 		if inst.conn != nil {
 			_ = inst.conn.Close()
 		}
-		return nil, errors.Join(err, process.Close())
+		return nil, errors.Join(Redacted(err, spec.Redact), process.Close())
 	}
 	l.live.Store(inst.ID(), struct{}{})
 	return inst, nil

@@ -50,3 +50,21 @@ func TestHealthIsRedacted(t *testing.T) {
 		t.Error(err)
 	}
 }
+
+// So it is with one that outlived the host which started it.
+func TestHealthOfWhatIsAdoptedIsRedacted(t *testing.T) {
+	l := newLauncher(t)
+	s := spec(t, "sick", &lines{})
+	s.OrphanTTL = patience
+	s.Redact = func(text string) string { return strings.ReplaceAll(text, "hunter2", "***") }
+	instance, err := l.Launch(timeout(t), s)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := l.Adopt(timeout(t), instance.Record(), s); err == nil || !strings.Contains(err.Error(), "the key *** has expired") {
+		t.Errorf("it cannot be adopted: %v", err)
+	}
+	if _, err := instance.Stop(timeout(t), 0); err != nil {
+		t.Error(err)
+	}
+}
