@@ -224,15 +224,18 @@ func (e *elder) changed(wants mcp.NotificationSubscriptions) {
 func (e *elder) standing(id []byte, method string, params []byte, more map[string]any) (wire.Message, error) {
 	all, meta := make(map[string]any), make(map[string]any)
 	if params != nil {
-		var given map[string]json.RawMessage
+		var given, said map[string]json.RawMessage
 		if err := json.Unmarshal(params, &given); err != nil {
 			return wire.Message{}, fmt.Errorf("the parameters make no sense: %w", err)
 		}
 		for name, value := range given {
 			all[name] = value
 		}
-		if err := json.Unmarshal(given["_meta"], &meta); given["_meta"] != nil && err != nil {
+		if err := json.Unmarshal(given["_meta"], &said); given["_meta"] != nil && err != nil {
 			return wire.Message{}, fmt.Errorf("_meta makes no sense: %w", err)
+		}
+		for name, value := range said {
+			meta[name] = value
 		}
 	}
 	e.mu.Lock()

@@ -12,6 +12,7 @@ import (
 
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 
+	"github.com/plughost/plughost/shared"
 	"github.com/plughost/plughost/shared/bridge"
 	"github.com/plughost/plughost/shared/mcphttp"
 )
@@ -191,6 +192,25 @@ func TestServersWithoutSessionsLogWhatTheCallWants(t *testing.T) {
 				t.Error("a level that is none is taken")
 			}
 		})
+	}
+}
+
+// What a client with a session says in _meta is passed on as it is, also nothing.
+func TestMetaOfClientsWithSessionsStays(t *testing.T) {
+	t.Parallel()
+	e := newElder(newGuest(t.Context(), said{}, newClient(&shared.Work{}, func(error) {})))
+	for given, want := range map[string]string{
+		`null`:                               `{"_meta":{"` + mcp.MetaKeyClientCapabilities + `":{},"` + mcp.MetaKeyProtocolVersion + `":"` + stateless + `"}}`,
+		`{"progressToken":9007199254740993}`: `{"_meta":{"` + mcp.MetaKeyClientCapabilities + `":{},"` + mcp.MetaKeyProtocolVersion + `":"` + stateless + `","progressToken":9007199254740993}}`,
+	} {
+		m, err := e.standing([]byte("1"), "tools/list", []byte(`{"_meta":`+given+`}`), nil)
+		if err != nil {
+			t.Errorf("%s: %v", given, err)
+			continue
+		}
+		if got := string(m.Bytes(m.Params)); got != want {
+			t.Errorf("%s becomes %s, want %s", given, got, want)
+		}
 	}
 }
 
