@@ -116,7 +116,7 @@ func newHost(conf *config.Config, inst *installation.Installation, log hclog.Log
 		return nil, errors.Join(err, h.journal.close(), h.registry.Close())
 	}
 	h.gateway.SetURL(conf.Host.Gateway.URL)
-	h.manager = supervise.New(conf.Services, h.start, h.journal.watch, h.news.watch, h.readiness.watch, h.gateway.Watch)
+	h.manager = supervise.New(conf.Services, h.start, newProcessors().watch, h.journal.watch, h.news.watch, h.readiness.watch, h.gateway.Watch)
 	h.manager.LimitStarts(conf.Host.StartLimit)
 	h.news.metrics.Observe(h.manager.Statuses, h.journal.counts)
 	h.gateway.Metrics = h.news.metrics.Handler()
