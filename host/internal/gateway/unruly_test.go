@@ -4,12 +4,14 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"net/http"
 	"strings"
 	"sync"
 	"sync/atomic"
 	"testing"
 
 	"github.com/modelcontextprotocol/go-sdk/mcp"
+	"google.golang.org/grpc"
 
 	"github.com/plughost/plughost/host/internal/config"
 	"github.com/plughost/plughost/host/internal/supervise"
@@ -346,4 +348,84 @@ func TestPluginThatDiesWhileAnotherHoldsItsConnection(t *testing.T) {
 	plugin.once.Do(func() { close(plugin.exited) }) // the connection stays
 	unavailableError(t, <-failed, "ended during the call")
 	plugin.server.Stop()
+}
+
+// What a plugin asks before it answers initialize the client can answer only in
+// the session, so it has to know its id by then. That is worth nothing if there
+// is none in the end.
+func TestPluginThatAsksBeforeItAnswersInitialize(t *testing.T) {
+	f := newFront(t, mcpConfig("a"))
+	var fails atomic.Bool
+	var first sync.Map // initialize's id, by stream
+	f.ready("a", unruly(t, func(stream frames, m message) string {
+		switch m.Method {
+		case "initialize":
+			first.Store(stream, m.ID)
+			send(stream, `{"jsonrpc":"2.0","id":"question","method":"ping"}`)
+			return ""
+		case "": // the answer
+			member := initialized
+			if fails.Load() {
+				member = methodNotFound
+			}
+			id, _ := first.Load(stream)
+			send(stream, fmt.Sprintf(`{"jsonrpc":"2.0","id":%s,%s}`, id, member))
+			return ""
+		}
+		return methodNotFound
+	}))
+	for _, failing := range []bool{false, true} {
+		fails.Store(failing)
+		c := &rawClient{t: t, url: f.url + "/mcp/a", header: map[string]string{}}
+		response := c.send(http.MethodPost, rawInitialize, nil)
+		defer response.Body.Close()
+		c.header["Mcp-Session-Id"] = response.Header.Get("Mcp-Session-Id")
+		next := eventsOf(response.Body)
+		var question message
+		if err := json.Unmarshal([]byte(next()), &question); err != nil || question.Method != "ping" {
+			t.Fatalf("first comes %+v, error %v", question, err)
+		}
+		if a := c.post(fmt.Sprintf(`{"jsonrpc":"2.0","id":%s,"result":{}}`, question.ID)); a.status != http.StatusAccepted {
+			t.Fatalf("the answer: status %d, %s", a.status, a.body)
+		}
+		if got := next(); strings.Contains(got, "protocolVersion") == failing {
+			t.Errorf("then comes %s", got)
+		}
+		if got := next(); got != "the end" {
+			t.Errorf("at last comes %s", got)
+		}
+		if a := c.post(rawInitialized); (a.status == http.StatusAccepted) == failing {
+			t.Errorf("it fails: %v; and then: status %d", failing, a.status)
+		}
+	}
+}
+
+// toolsStream is an agent that handles the stream of its tools itself.
+type toolsStream struct {
+	plughostv1.UnimplementedHostServer
+	serve func(frames) error
+}
+
+func (s *toolsStream) Tools(stream frames) error { return s.serve(stream) }
+
+func TestAgentThatCallsBeforeItInitializesIsRefused(t *testing.T) {
+	f := newFront(t, mcpConfig("a"), agentConfig("hasty", "a/*"))
+	f.ready("a", newPlugin(t, newServer("one")))
+	answers := make(chan string, 1)
+	agent := newInstance(t, func(s *grpc.Server) {
+		plughostv1.RegisterHostServer(s, &toolsStream{serve: func(stream frames) error {
+			send(stream, `{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"a__one"}}`)
+			frame, err := stream.Recv()
+			if err != nil {
+				return err
+			}
+			answers <- string(frame.GetMessage())
+			<-stream.Context().Done()
+			return nil
+		}})
+	})
+	f.change(config.KindAgent, "hasty", supervise.Status{State: supervise.Ready}, agent)
+	if got := <-answers; !strings.Contains(got, "not initialized") {
+		t.Errorf("%s", got)
+	}
 }

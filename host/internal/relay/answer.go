@@ -36,8 +36,9 @@ type reply struct {
 	// prime is the id of the stream, by which a client can come back to it, or
 	// empty.
 	prime string
-	// before, if there is one, is called before the headers are written.
-	before func()
+	// before, if there is one, is called before the headers are written. It is told
+	// whether the answer is known.
+	before func(answered bool)
 	primed bool // the client has prime
 }
 
@@ -54,7 +55,7 @@ func (y *reply) write() bool {
 	}
 	t := y.call.out.take()
 	if y.before != nil {
-		y.before()
+		y.before(t.last)
 	}
 	if t.last && len(t.items) == 1 {
 		return y.plain(t.items[0])

@@ -79,6 +79,13 @@ func (y *memory) subscribedAt(m *wire.Message) *Service {
 	return y.subscriptions[uriOf(m)].service
 }
 
+// begun reports whether a service can be told what the session begins with.
+func (y *memory) begun() bool {
+	y.mu.Lock()
+	defer y.mu.Unlock()
+	return y.initialize != nil
+}
+
 func (y *memory) revision() string {
 	y.mu.Lock()
 	defer y.mu.Unlock()
@@ -107,9 +114,15 @@ func uriOf(m *wire.Message) string {
 	return string(m.Bytes(at))
 }
 
+// errNotBegun is of what is asked in a session before its initialize is answered.
+var errNotBegun = refusef(wire.CodeInvalidRequest, "the session is not initialized yet")
+
 // restore opens a link and tells the plugin what it has to know of the session,
 // and the client that lists may have changed.
 func (s *session) restore(a *attachment, b *backend) (*link, error) {
+	if !s.memory.begun() {
+		return nil, errNotBegun
+	}
 	ctx, cancel := context.WithTimeoutCause(b.ctx, restoreTimeout, errors.New("it does not answer"))
 	defer cancel()
 	defer context.AfterFunc(s.ctx, cancel)()

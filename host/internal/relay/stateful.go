@@ -82,7 +82,8 @@ func (r *Relay) serveFirst(w http.ResponseWriter, req *http.Request, m *wire.Mes
 	s.start(w, req, m)
 }
 
-// start opens a session. It ends again if the plugin does not want it.
+// start opens a session. It ends again if the plugin does not want it. Headers that
+// go before the answer have its id too, since there are no others.
 func (s *session) start(w http.ResponseWriter, req *http.Request, m *wire.Message) {
 	defer func() {
 		if s.memory.revision() == "" {
@@ -95,8 +96,8 @@ func (s *session) start(w http.ResponseWriter, req *http.Request, m *wire.Messag
 		writeError(w, http.StatusOK, c.id, err)
 		return
 	}
-	y := reply{w: w, r: req, call: c, quiet: patience, until: s.ctx, before: func() {
-		if s.memory.revision() != "" {
+	y := reply{w: w, r: req, call: c, quiet: patience, until: s.ctx, before: func(answered bool) {
+		if !answered || s.memory.revision() != "" {
 			w.Header().Set(headerSession, s.id)
 		}
 	}}
