@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"strconv"
 	"sync"
+	"time"
 
 	"github.com/plughost/plughost/shared"
 	plughostv1 "github.com/plughost/plughost/shared/proto/plughost/v1"
@@ -24,6 +25,9 @@ const (
 	maxWaitingBytes = 64 << 20
 )
 
+// lastWords is what a client has to read what a server said before it ended.
+const lastWords = time.Second
+
 var (
 	errSlow     = errors.New("the client does not read what it is sent")
 	errEnding   = errors.New("the server is shutting down")
@@ -40,12 +44,15 @@ type client struct {
 	mu     sync.Mutex
 	queue  []*plughostv1.Frame
 	size   int
+	last   error             // ends the session when all before it was sent; nil if nothing does
 	filled chan struct{}     // holds one if there may be something
 	open   map[string]func() // ends the work of a request, by its id; nil once closed
+
+	gone chan struct{} // closed by close
 }
 
 func newClient(work *shared.Work, end context.CancelCauseFunc) *client {
-	return &client{work: work, end: end, filled: make(chan struct{}, 1), open: make(map[string]func())}
+	return &client{work: work, end: end, filled: make(chan struct{}, 1), open: make(map[string]func()), gone: make(chan struct{})}
 }
 
 // begin takes note of a request, or says why it is refused.
@@ -88,6 +95,20 @@ func (c *client) close() {
 		end()
 	}
 	c.open = nil
+	close(c.gone)
+}
+
+// finish ends the session for a reason, once all that waits was sent. Nobody waits
+// long for a client that does not read.
+func (c *client) finish(reason error) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.last != nil {
+		return
+	}
+	c.last = reason
+	c.wake()
+	time.AfterFunc(lastWords, func() { c.end(reason) })
 }
 
 // put has a message sent, after those before it. It keeps the bytes.
@@ -116,6 +137,11 @@ func (c *client) enqueue(frame *plughostv1.Frame) {
 		return
 	}
 	c.queue, c.size = append(c.queue, frame), c.size+size
+	c.wake()
+}
+
+// wake has run look for what waits. The lock is held.
+func (c *client) wake() {
 	select {
 	case c.filled <- struct{}{}:
 	default:
@@ -183,7 +209,7 @@ func success(id, result []byte) []byte {
 	return fmt.Appendf(nil, `{"jsonrpc":"2.0","id":%s,"result":%s}`, id, result)
 }
 
-// run sends until ctx ends or the client is gone.
+// run sends until ctx ends, the session is finished or the client is gone.
 func (c *client) run(ctx context.Context, send func(*plughostv1.Frame) error) error {
 	for {
 		select {
@@ -191,18 +217,23 @@ func (c *client) run(ctx context.Context, send func(*plughostv1.Frame) error) er
 		case <-ctx.Done():
 			return context.Cause(ctx)
 		}
-		for _, frame := range c.take() {
+		frames, last := c.take()
+		for _, frame := range frames {
 			if err := send(frame); err != nil {
 				return err
 			}
 		}
+		if last != nil {
+			return last
+		}
 	}
 }
 
-func (c *client) take() []*plughostv1.Frame {
+// take returns what waits, and why nothing comes after it, if that is so.
+func (c *client) take() (frames []*plughostv1.Frame, last error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	queue := c.queue
+	frames = c.queue
 	c.queue, c.size = nil, 0
-	return queue
+	return frames, c.last
 }

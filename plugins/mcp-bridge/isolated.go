@@ -89,11 +89,11 @@ func (i *isolated) exitIfUseless(err error) {
 	}
 }
 
-// watch ends the session with its server.
+// watch ends the session with its server, whose last words the client gets.
 func (a *alone) watch() {
 	<-a.server.drained
 	err := a.server.end()
-	a.client.end(err)
+	a.client.finish(err)
 	a.isolated.exitIfUseless(err)
 }
 

@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"log"
+	"maps"
 	"os"
 	"slices"
 	"strconv"
@@ -175,14 +176,18 @@ func (m *mux) watch(server *process) {
 	m.mu.Lock()
 	stopping := m.stopping
 	m.stopping = true
-	for member := range m.members {
-		member.client.end(err)
-	}
+	members := slices.Collect(maps.Keys(m.members))
 	m.mu.Unlock()
+	for _, member := range members {
+		member.client.finish(err)
+	}
 	if stopping {
 		return
 	}
 	m.log.Printf("[ERROR] %v", err)
+	for _, member := range members {
+		<-member.client.gone // with the server's last words
+	}
 	m.stopServer(signalGrace)
 	m.exit(err)
 }

@@ -48,7 +48,14 @@ func (s *sessions) Session(stream stream) error {
 	}
 	defer up.close()
 	go func() { end(c.run(ctx, stream.Send)) }()
-	go func() { end(receive(ctx, stream, c, up)) }()
+	go func() {
+		err := receive(ctx, stream, c, up)
+		if errors.Is(err, errServerEnded) && pause(ctx, lastWords) == nil {
+			c.finish(err) // it only does not read any more
+			return
+		}
+		end(err)
+	}()
 	<-ctx.Done()
 	err = context.Cause(ctx)
 	if errors.Is(err, io.EOF) || stream.Context().Err() != nil {

@@ -55,7 +55,8 @@ func (m idle) say(s *member, text string) {
 
 func (m idle) heard(c *client) string {
 	var all strings.Builder
-	for _, frame := range c.take() {
+	frames, _ := c.take()
+	for _, frame := range frames {
 		all.Write(frame.GetMessage())
 	}
 	return all.String()
