@@ -33,6 +33,9 @@ func (c Caller) Restricted() bool { return c.access != nil }
 // prompts.
 func (c Caller) Service(name string) bool { return c.access == nil || c.access.Service(name) }
 
+// Reaches reports whether anything of an MCP service may be reached.
+func (c Caller) Reaches(service string) bool { return c.Service(service) }
+
 // Tool reports whether a tool of an MCP service may be seen and called.
 func (c Caller) Tool(service, tool string) bool {
 	return c.access == nil || c.access.Tool(service, tool)

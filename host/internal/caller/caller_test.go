@@ -21,6 +21,7 @@ func TestWhatACallerMayReach(t *testing.T) {
 		{"a tool", config.Access{Tools: config.Tools{Allow: []string{"clock/now"}}}, true, true, false, false, false},
 		{"another tool", config.Access{Tools: config.Tools{Allow: []string{"clock/convert"}}}, true, false, false, false, false},
 		{"tools, one of them denied", config.Access{Tools: config.Tools{Allow: []string{"*/*"}, Deny: []string{"*/now"}}}, true, false, true, false, false},
+		{"tools, all of a service denied", config.Access{Tools: config.Tools{Allow: []string{"*/*"}, Deny: []string{"clock/*"}}}, false, false, true, false, false},
 		{"a service", config.Access{Services: []string{"clock"}, Tools: config.Tools{Allow: []string{"*/*"}}}, true, true, false, false, false},
 		{"a service without its tools", config.Access{Services: []string{"clock"}}, true, false, false, false, false},
 		{"a tool of a service that is out of reach", config.Access{Services: []string{"files"}, Tools: config.Tools{Allow: []string{"clock/now"}}}, false, false, true, false, false},

@@ -1,10 +1,5 @@
 package config
 
-import (
-	"slices"
-	"strings"
-)
-
 // Access is what the bearer of a token may reach of the gateway. In its
 // patterns * stands for any text, as in those of Tools.
 type Access struct {
@@ -27,10 +22,7 @@ func (a Access) Service(name string) bool {
 	if a.Services != nil {
 		return anyMatch(a.Services, name)
 	}
-	return slices.ContainsFunc(a.Tools.Allow, func(pattern string) bool {
-		service, _, _ := strings.Cut(pattern, "/")
-		return matches(service, name)
-	})
+	return a.Tools.Reach(name)
 }
 
 // Agent reports whether an agent can be reached.

@@ -267,6 +267,26 @@ func TestAgentGrants(t *testing.T) {
 	}
 }
 
+func TestServicesThatAnAgentReaches(t *testing.T) {
+	for _, tt := range []struct {
+		allow, deny []string
+		want        bool
+	}{
+		{nil, nil, false},
+		{[]string{"clock/now"}, nil, true},
+		{[]string{"*/now"}, nil, true},
+		{[]string{"clock2/*"}, nil, false},
+		{[]string{"*/*"}, []string{"clock/now"}, true},
+		{[]string{"*/*"}, []string{"clo*/*"}, false},
+		{[]string{"*/*"}, []string{"*/now", "clock/**"}, false},
+		{[]string{"*/*"}, []string{"db/*"}, true},
+	} {
+		if got := (Tools{Allow: tt.allow, Deny: tt.deny}).Reach("clock"); got != tt.want {
+			t.Errorf("allow %q, deny %q: the clock is reached: %t", tt.allow, tt.deny, got)
+		}
+	}
+}
+
 func TestSuggestions(t *testing.T) {
 	kinds := []string{"mcp", "agent"}
 	for _, tt := range []struct {

@@ -38,6 +38,20 @@ func (t Tools) Grants(service, tool string) bool {
 	return granted(t.Allow) && !granted(t.Deny)
 }
 
+// Reach reports whether there is anything of an MCP service that an agent may call.
+func (t Tools) Reach(service string) bool {
+	reaches := func(patterns []string, whole bool) bool {
+		for _, p := range patterns {
+			servicePart, toolPart, ok := strings.Cut(p, "/")
+			if ok && matches(servicePart, service) && (!whole || strings.Trim(toolPart, "*") == "") {
+				return true
+			}
+		}
+		return false
+	}
+	return reaches(t.Allow, false) && !reaches(t.Deny, true)
+}
+
 func anyMatch(patterns []string, name string) bool {
 	for _, p := range patterns {
 		if matches(p, name) {

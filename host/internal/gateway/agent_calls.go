@@ -15,6 +15,7 @@ type toolsOnly struct{ config.Tools }
 
 func (*toolsOnly) Restricted() bool                 { return true }
 func (*toolsOnly) Service(string) bool              { return false }
+func (t *toolsOnly) Reaches(service string) bool    { return t.Reach(service) }
 func (t *toolsOnly) Tool(service, tool string) bool { return t.Grants(service, tool) }
 
 // checkCall has a call of a tool that the agent was not granted be logged, before

@@ -1,18 +1,21 @@
 package gateway
 
 import (
+	"context"
 	"encoding/json"
 	"fmt"
 	"net/http"
 	"net/http/httptest"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
 
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 
 	"github.com/plughost/plughost/host/internal/caller"
 	"github.com/plughost/plughost/host/internal/config"
+	plughostv1 "github.com/plughost/plughost/shared/proto/plughost/v1"
 )
 
 // asCaller has the test say who calls, by a header.
@@ -175,6 +178,183 @@ func TestCallersFollowTheirTokensAndTheServices(t *testing.T) {
 	eventually(t, "the new service is seen", func() bool {
 		return slices.Equal(toolNames(t, session), []string{"a__two", "b__two"})
 	})
+}
+
+// changing is a gateway to which alice comes, whose token a reload can change.
+func (f *front) changing(access config.Access) (c *rawClient, change func(config.Access)) {
+	f.t.Helper()
+	var mu sync.Mutex
+	alice := caller.New("alice", access)
+	handler := f.Handler()
+	web := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		mu.Lock()
+		who := alice
+		mu.Unlock()
+		handler.ServeHTTP(w, r.WithContext(caller.NewContext(r.Context(), who)))
+	}))
+	f.t.Cleanup(web.Close)
+	f.url = web.URL
+	return f.openAt("/mcp", nil), func(access config.Access) {
+		mu.Lock()
+		defer mu.Unlock()
+		alice = caller.New("alice", access)
+	}
+}
+
+// nosy makes a plugin that tells the client of each call and asks it, whether in
+// its course or not, and answers calls of the tool answer alone. What it reads
+// goes to reads, unless it is a request; gone is closed when the session of the
+// first call ends.
+func nosy(t *testing.T, name string) (plugin *fakeInstance, reads chan string, gone chan struct{}) {
+	t.Helper()
+	reads, gone = make(chan string, 100), make(chan struct{})
+	var watch sync.Once
+	plugin = newRawPlugin(t, func(stream frames) error {
+		for {
+			frame, err := stream.Recv()
+			if err != nil {
+				return nil
+			}
+			var m struct {
+				message
+				Params struct{ Name string } `json:"params"`
+			}
+			if err := json.Unmarshal(frame.GetMessage(), &m); err != nil {
+				return err
+			}
+			answer := methodNotFound
+			switch {
+			case m.Method == "initialize":
+				answer = strings.Replace(initialized, `"resources":{}`, `"resources":{"subscribe":true}`, 1)
+			case m.Method == "tools/list":
+				answer = `"result":{"tools":[{"name":"answer","inputSchema":{"type":"object"}},{"name":"hang","inputSchema":{"type":"object"}}]}`
+			case m.Method == "resources/list":
+				answer = `"result":{"resources":[{"uri":"test://` + name + `","name":"r"}]}`
+			case m.Method == "resources/subscribe":
+				answer = `"result":{}`
+			case m.Method == "tools/call":
+				watch.Do(func() { context.AfterFunc(stream.Context(), func() { close(gone) }) })
+				var id, none int64
+				if err := json.Unmarshal(m.ID, &id); err != nil {
+					return err
+				}
+				for _, to := range []*int64{&id, &none} {
+					for _, text := range []string{
+						`{"jsonrpc":"2.0","method":"notifications/message","params":{"level":"info","data":"` + name + `"}}`,
+						`{"jsonrpc":"2.0","method":"notifications/resources/updated","params":{"uri":"test://` + name + `"}}`,
+						fmt.Sprintf(`{"jsonrpc":"2.0","id":%d,"method":"elicitation/create","params":{"message":%q}}`, *to, name),
+					} {
+						_ = stream.Send(&plughostv1.Frame{Request: to, Message: []byte(text)})
+					}
+				}
+				if m.Params.Name == "hang" {
+					continue
+				}
+				answer = `"result":{"content":[]}`
+			case m.ID == nil || m.Method == "":
+				reads <- string(frame.GetMessage())
+			}
+			if m.ID != nil {
+				send(stream, fmt.Sprintf(`{"jsonrpc":"2.0","id":%s,%s}`, m.ID, answer))
+			}
+		}
+	})
+	return plugin, reads, gone
+}
+
+// A session with a service ends when a reload takes the service from its caller:
+// what the service says and was asked goes nowhere, and what the client says to it
+// neither.
+func TestServiceThatIsTakenFromACallerReachesItNoMore(t *testing.T) {
+	f := newFront(t, mcpConfig("a"), mcpConfig("b"))
+	f.ready("a", newPlugin(t, newServer("one")))
+	plugin, reads, gone := nosy(t, "b")
+	f.ready("b", plugin)
+	c, change := f.changing(only("*/*"))
+	if a := c.ask("resources/subscribe", `"uri":"test://b"`); !strings.Contains(a.body, `"result":{}`) {
+		t.Fatalf("%s", a.body)
+	}
+	hangs := c.send(http.MethodPost, `{"jsonrpc":"2.0","id":"hangs","method":"tools/call","params":{"name":"b__hang"}}`, nil)
+	defer hangs.Body.Close()
+	next := eventsOf(hangs.Body)
+	for _, want := range []string{`"data":"b"`, "test://b", "elicitation/create"} {
+		if got := next(); !strings.Contains(got, want) {
+			t.Fatalf("in the course of the call comes %s, want %s", got, want)
+		}
+	}
+	// Of this one there waits for the client what belonged to no call.
+	if a := c.ask("tools/call", `"name":"b__answer"`); !strings.Contains(a.body, `"content"`) {
+		t.Fatalf("%s", a.body)
+	}
+	for len(reads) > 0 {
+		<-reads
+	}
+	change(only("a/*"))
+	if a := c.ask("tools/call", `"name":"a__one"`); !strings.Contains(a.body, `"text":"one"`) || strings.Contains(strings.ReplaceAll(a.body, "tools/list_changed", ""), "b") {
+		t.Errorf("a call of another service: %s", a.body)
+	}
+	if got := next(); !strings.Contains(got, "notifications/cancelled") {
+		t.Errorf("of the question comes %s", got)
+	}
+	if got := next(); !strings.Contains(got, "-32000") {
+		t.Errorf("the call ends with %s", got)
+	}
+	<-gone
+	for _, text := range []string{`{"jsonrpc":"2.0","method":"notifications/roots/list_changed"}`, `{"jsonrpc":"2.0","id":1,"result":{"action":"accept"}}`} {
+		c.post(text)
+	}
+	if a := c.ask("resources/unsubscribe", `"uri":"test://b"`); !strings.Contains(a.body, "-32002") {
+		t.Errorf("unsubscribe: %s", a.body)
+	}
+	c.ask("logging/setLevel", `"level":"debug"`)
+	select {
+	case got := <-reads:
+		t.Errorf("the service reads %s", got)
+	default:
+	}
+
+	// Back again it is as if it had never been used.
+	change(only("*/*"))
+	if a := c.ask("tools/call", `"name":"b__answer"`); !strings.Contains(a.body, `"content"`) {
+		t.Errorf("with the service given back: %s", a.body)
+	}
+}
+
+// An agent from which a service is taken hears nothing of it from then on.
+func TestServiceThatIsTakenFromAnAgentReachesItNoMore(t *testing.T) {
+	f := newFront(t, mcpConfig("a"), mcpConfig("b"), agentConfig("echo", "*/*"))
+	f.ready("a", newPlugin(t, newServer("one")))
+	plugin, _, gone := nosy(t, "b")
+	f.ready("b", plugin)
+	agent := newFakeAgent(t, card(), &echoAgent{})
+	heard := make(chan string, 10)
+	agent.options = &mcp.ClientOptions{
+		LoggingMessageHandler:  func(_ context.Context, req *mcp.LoggingMessageRequest) { heard <- "a message" },
+		ResourceUpdatedHandler: func(context.Context, *mcp.ResourceUpdatedNotificationRequest) { heard <- "an update" },
+	}
+	f.readyAgent("echo", agent)
+	session := <-agent.tools
+	failed := make(chan error, 1)
+	go func() {
+		_, err := call(context.Background(), session, "b__hang")
+		failed <- err
+	}()
+	for range 2 { // those of the call, and of none
+		if got := <-heard; got != "a message" {
+			t.Errorf("the agent hears %s, and has no resources", got)
+		}
+	}
+	changed := agentConfig("echo", "*/*")
+	changed.Tools.Deny = []string{"b/*"}
+	f.Configure([]config.Service{mcpConfig("a"), mcpConfig("b"), changed})
+	unavailableError(t, <-failed, "ended during the call")
+	<-gone
+	if got, err := call(t.Context(), session, "a__one"); got != "one" || err != nil {
+		t.Errorf("another service: %q, error %v", got, err)
+	}
+	if len(heard) > 0 {
+		t.Errorf("the agent hears %s", <-heard)
+	}
 }
 
 // What one may not see answers like what is not there, whatever is wrong with the

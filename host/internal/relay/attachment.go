@@ -13,16 +13,20 @@ type attachment struct {
 	link    *link         // the latest, nil at first
 }
 
-// attachmentTo returns what the session has of a service.
-func (s *session) attachmentTo(service *Service) *attachment {
+// attachmentTo returns what the session has of a service. There is none of one
+// that is out of its reach.
+func (s *session) attachmentTo(service *Service) (*attachment, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if a := s.attachment(service); a != nil {
-		return a
+		return a, nil
+	}
+	if !s.relay.router.reaches(s.grants, service) {
+		return nil, service.errGone()
 	}
 	a := &attachment{service: service, opening: make(chan struct{}, 1)}
 	s.links = append(s.links, a)
-	return a
+	return a, nil
 }
 
 // attachment returns what the session has of a service, or nil. The lock is held.
@@ -35,16 +39,49 @@ func (s *session) attachment(service *Service) *attachment {
 	return nil
 }
 
-// detach ends what the session has of a service.
-func (s *session) detach(service *Service) {
+// detach ends what the session has of services that are out of its reach.
+func (s *session) detach() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	reaches := func(service *Service) bool { return s.relay.router.reaches(s.grants, service) }
 	s.links = slices.DeleteFunc(s.links, func(a *attachment) bool {
-		if a.service == service && a.link != nil {
+		gone := !reaches(a.service)
+		if gone && a.link != nil {
 			a.link.cancel()
 		}
-		return a.service == service
+		return gone
 	})
+	s.memory.forget(func(service *Service) bool { return !reaches(service) || !s.grants.Service(service.name) })
+	s.keepAttached(&s.outbox)
+	for _, c := range s.calls {
+		s.keepAttached(&c.out)
+	}
+	for stream, c := range s.parked {
+		if !s.keeps(c) {
+			delete(s.parked, stream)
+		}
+	}
+}
+
+// keeps reports whether a call is of a service that the session has. The lock is
+// held.
+func (s *session) keeps(c *call) bool {
+	return c.link == nil || s.attachment(c.link.backend.service) != nil
+}
+
+// keepAttached takes out what is of services that the session has no more. The lock
+// is held.
+func (s *session) keepAttached(out *outbox) {
+	out.keep(func(i item) bool { return i.of == nil || s.attachment(i.of) != nil })
+}
+
+// takeAttached empties an outbox, and returns what is in it of services that the
+// session has.
+func (s *session) takeAttached(out *outbox) taken {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.keepAttached(out)
+	return out.take()
 }
 
 // uses reports whether the session has used a service.
@@ -83,7 +120,10 @@ func (s *session) attached(ctx context.Context, service *Service) (*link, error)
 	if err != nil {
 		return nil, err
 	}
-	a := s.attachmentTo(service)
+	a, err := s.attachmentTo(service)
+	if err != nil {
+		return nil, err
+	}
 	if l := a.linkTo(s, b); l != nil {
 		return l, nil
 	}
@@ -115,11 +155,14 @@ func (a *attachment) linkTo(s *session, b *backend) *link {
 func (a *attachment) adopt(s *session, l *link) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if s.ctx.Err() != nil {
+	switch {
+	case s.ctx.Err() != nil:
 		l.cancel()
 		return errEnded
-	}
-	if a.link != nil {
+	case s.attachment(a.service) != a:
+		l.cancel()
+		return a.service.errGone()
+	case a.link != nil:
 		a.link.cancel()
 	}
 	a.link = l

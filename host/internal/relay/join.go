@@ -54,10 +54,15 @@ func (j *Join) Arrange(services []*Service) {
 	}
 }
 
-// forget ends what sessions have of a service that is gone.
+// forget ends what clients have of a service that is gone.
 func (j *Join) forget(service *Service) {
 	for _, s := range j.all() {
-		s.detach(service)
+		s.detach()
+	}
+	for _, g := range j.listeningNow() {
+		if slices.ContainsFunc(g.parts, func(p *part) bool { return p.service == service }) {
+			g.client.fail(service.errLost())
+		}
 	}
 }
 
@@ -159,6 +164,14 @@ func (j *Join) params(g Grants, tool string) []mcphttp.ParamHeader {
 		return e.params
 	}
 	return nil
+}
+
+// reaches reports whether anything of a service may be reached here: others were
+// removed.
+func (j *Join) reaches(g Grants, service *Service) bool {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	return slices.Contains(j.services, service) && g.Reaches(service.name)
 }
 
 // passes reports whether clients get a notification of a plugin: of changed lists

@@ -178,12 +178,16 @@ func (l *link) closeSend(ctx context.Context) error {
 func (l *link) turn(ctx context.Context) error {
 	select {
 	case l.sending <- struct{}{}:
-		return nil
 	case <-ctx.Done():
 		return ctx.Err()
 	case <-l.ctx.Done():
 		return l.backend.service.errLost()
 	}
+	if !l.alive() { // what is cancelled may still be sent on for a moment
+		<-l.sending
+		return l.backend.service.errLost()
+	}
+	return nil
 }
 
 // sendCall sends the request of a call that has begun. The call fails if that

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"slices"
 	"strconv"
 	"sync"
@@ -69,6 +70,13 @@ func (y *memory) subscribed(service *Service, m *wire.Message) {
 	if len(y.subscriptions) < maxSubscriptions {
 		y.subscriptions[uriOf(m)] = subscription{service, m}
 	}
+}
+
+// forget forgets the subscriptions to what is of some services.
+func (y *memory) forget(gone func(*Service) bool) {
+	y.mu.Lock()
+	defer y.mu.Unlock()
+	maps.DeleteFunc(y.subscriptions, func(_ string, s subscription) bool { return gone(s.service) })
 }
 
 // subscribedAt returns the service at which the client has subscribed to a

@@ -1,6 +1,7 @@
 package relay
 
 import (
+	"slices"
 	"sync"
 	"time"
 )
@@ -16,7 +17,8 @@ const (
 // behind it if the id is not to be the one that the plugin wrote.
 type item struct {
 	head, id, tail []byte
-	status         int // HTTP's, if it is the whole response, or 0
+	status         int      // HTTP's, if it is the whole response, or 0
+	of             *Service // whose plugin said it by itself, or nil
 }
 
 func (i item) size() int { return len(i.head) + len(i.id) + len(i.tail) }
@@ -122,6 +124,19 @@ func (o *outbox) take() taken {
 	t := taken{items: o.items, last: o.closed, retry: o.hanging}
 	o.items, o.bytes, o.hanging = nil, 0, nil
 	return t
+}
+
+// keep takes out the messages for which ok does not hold.
+func (o *outbox) keep(ok func(item) bool) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	o.items = slices.DeleteFunc(o.items, func(i item) bool {
+		if ok(i) {
+			return false
+		}
+		o.bytes -= i.size()
+		return true
+	})
 }
 
 // putBack returns what could not be written.

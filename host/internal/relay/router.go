@@ -19,6 +19,8 @@ type router interface {
 	route(s *session, g Grants, m *wire.Message) (route, error)
 	// listen says who takes a request to listen: it sets the parts of it.
 	listen(ctx context.Context, g *listening, m *wire.Message) error
+	// reaches reports whether anything of a service may be reached here.
+	reaches(g Grants, service *Service) bool
 	// params are the headers that repeat arguments of a tool, if it is seen.
 	params(g Grants, tool string) []mcphttp.ParamHeader
 	// passes reports whether clients get a notification of a plugin.
@@ -32,6 +34,8 @@ type router interface {
 type Grants interface {
 	// Restricted reports whether there is anything that may not be.
 	Restricted() bool
+	// Reaches reports whether anything of a service may be.
+	Reaches(service string) bool
 	// Service reports whether a service's prompts and resources may be.
 	Service(service string) bool
 	// Tool reports whether a tool of a service may be.
@@ -69,11 +73,15 @@ func (o single) open(ctx context.Context, s *session, c *call, m *wire.Message, 
 	if err != nil {
 		return err
 	}
+	a, err := s.attachmentTo(o.service)
+	if err != nil {
+		return err
+	}
 	l, err := b.open(s)
 	if err != nil {
 		return err
 	}
-	if err := s.attachmentTo(o.service).adopt(s, l); err != nil {
+	if err := a.adopt(s, l); err != nil {
 		return err
 	}
 	if err := s.claim(c); err != nil {
@@ -107,6 +115,8 @@ func (o single) params(g Grants, tool string) []mcphttp.ParamHeader {
 	}
 	return e.params
 }
+
+func (single) reaches(g Grants, service *Service) bool { return g.Reaches(service.name) }
 
 func (single) passes(string) bool { return true }
 

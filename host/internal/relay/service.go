@@ -265,6 +265,9 @@ func (s *Service) unavailable(why string) error {
 	return refusef(codeUnavailable, "service %s cannot be called: %s", s.name, why)
 }
 
+// errGone is of what has come to be out of reach meanwhile.
+func (s *Service) errGone() error { return s.unavailable("it is out of reach now") }
+
 // errLost is of a call whose plugin ended, or its stream.
 func (s *Service) errLost() error {
 	return refusef(codeUnavailable, "service %s ended during the call, which is not repeated: it may have been carried out", s.name)

@@ -177,14 +177,15 @@ func (s *session) granted() Grants {
 	return s.grants
 }
 
-// grant changes what the caller may reach, and tells the client what is
-// different.
+// grant changes what the caller may reach, ends what is of other services, and
+// tells the client what is different.
 func (s *session) grant(g Grants) {
 	s.mu.Lock()
 	before := s.grants
 	s.grants = g
 	s.mu.Unlock()
 	if before != g {
+		s.detach()
 		s.changed(s.relay.router.differing(before, g)...)
 	}
 }
@@ -218,15 +219,20 @@ func (s *session) release(c *call) {
 func (s *session) begin(l *link, c *call, m *wire.Message) error {
 	learn := s.memory.learner(l.backend.service, m)
 	c.settle = func(answer *wire.Message) {
-		if learn != nil && answer != nil && answer.Result.Found() {
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		if learn != nil && answer != nil && answer.Result.Found() && s.keeps(c) {
 			learn(answer)
 		}
-		s.release(c)
+		delete(s.calls, string(c.id))
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if c.cancelled.Load() {
+	switch {
+	case c.cancelled.Load():
 		return errCancelled
+	case s.attachment(l.backend.service) == nil:
+		return l.backend.service.errGone()
 	}
 	return l.begin(c)
 }
@@ -246,28 +252,38 @@ func (s *session) cancelled(id []byte) (l *link, number int64) {
 
 // received takes what a plugin sends by itself.
 func (s *session) received(l *link, frame *plughostv1.Frame, m *wire.Message) {
-	if m.Kind == wire.Notification && !s.relay.router.passes(string(m.Method)) {
-		return
-	}
-	out := s.destination(l, frame, m)
+	s.mu.Lock()
+	defer s.mu.Unlock()
 	if m.Kind == wire.Request {
-		s.ask(l, m, out)
+		s.ask(l, m, s.destination(l, frame, m))
 		return
 	}
-	if string(m.Method) == "notifications/cancelled" {
-		i, ok := s.withdraw(l, m)
-		if ok && out != nil {
-			out.offer(i)
-		}
+	if !s.hears(l.backend.service, string(m.Method)) {
 		return
+	}
+	out, i := s.destination(l, frame, m), item{head: m.Raw, of: l.backend.service}
+	if string(m.Method) == "notifications/cancelled" {
+		var asked bool
+		if i, asked = s.withdraw(l, m); !asked {
+			return
+		}
 	}
 	switch {
 	case out == nil: // of a call that is over
 	case out == &s.outbox:
-		out.offerOnce(item{head: m.Raw})
+		out.offerOnce(i)
 	default:
-		out.offer(item{head: m.Raw})
+		out.offer(i)
 	}
+}
+
+// hears reports whether the client gets a notification of a service. The lock is
+// held.
+func (s *session) hears(service *Service, method string) bool {
+	if method == "notifications/resources/updated" && !s.grants.Service(service.name) {
+		return false
+	}
+	return s.attachment(service) != nil && s.relay.router.passes(method)
 }
 
 // destination is where a message of the plugin goes: to the stream of the call
@@ -311,15 +327,16 @@ func (l *link) guess(m *wire.Message) *call {
 	}
 }
 
-// ask passes a request of the plugin on to the client.
+// ask passes a request of the plugin on to the client. The lock is held.
 func (s *session) ask(l *link, m *wire.Message, out *outbox) {
-	if out == nil {
+	switch {
+	case s.attachment(l.backend.service) == nil:
+		l.refuse(m, codeUnavailable, "the client may not be asked any more")
+		return
+	case out == nil:
 		l.refuse(m, codeUnavailable, "the request in whose course this was sent is over")
 		return
-	}
-	s.mu.Lock()
-	if l.asked >= maxAsked {
-		s.mu.Unlock()
+	case l.asked >= maxAsked:
 		l.refuse(m, codeUnavailable, "the client has too many requests to answer")
 		return
 	}
@@ -330,22 +347,19 @@ func (s *session) ask(l *link, m *wire.Message, out *outbox) {
 	s.askCount++
 	n := s.askCount
 	s.asked[n] = question{link: l, id: bytes.Clone(m.Bytes(m.ID)), token: bytes.Clone(tokenOf(m)), out: out}
-	s.mu.Unlock()
-	if !out.offer(item{head: m.Raw[:m.ID.Start], id: number(n), tail: m.Raw[m.ID.End:]}) {
-		s.takeQuestion(number(n))
+	if !out.offer(item{head: m.Raw[:m.ID.Start], id: number(n), tail: m.Raw[m.ID.End:], of: l.backend.service}) {
+		s.forgetQuestion(n)
 		l.refuse(m, codeUnavailable, "the client does not read")
 	}
 }
 
 // withdraw makes a plugin's cancellation one that the client understands, if
-// the client was asked.
+// the client was asked. The lock is held.
 func (s *session) withdraw(l *link, m *wire.Message) (item, bool) {
 	at, err := m.CancelledID()
 	if err != nil || !at.Found() {
 		return item{}, false
 	}
-	s.mu.Lock()
-	defer s.mu.Unlock()
 	for n, q := range s.asked {
 		if q.link == l && string(q.id) == string(m.Bytes(at)) {
 			s.forgetQuestion(n)
@@ -459,7 +473,7 @@ func (s *session) listen(w http.ResponseWriter, r *http.Request) {
 	if e.write(": listening\n\n") != nil {
 		return
 	}
-	e.pump(ctx, &s.outbox, s.outbox.take(), stop)
+	e.pump(ctx, &s.outbox, s.takeAttached(&s.outbox), stop)
 }
 
 // newStream names the stream of a call, if the client can come back to it.
@@ -480,7 +494,7 @@ func (s *session) park(stream string, c *call) {
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if s.ctx.Err() != nil || len(s.parked) >= maxParked {
+	if s.ctx.Err() != nil || len(s.parked) >= maxParked || !s.keeps(c) {
 		return
 	}
 	if s.parked == nil {
@@ -512,7 +526,7 @@ func (s *session) resume(w http.ResponseWriter, r *http.Request, stream string) 
 	}
 	defer hurry(s.ctx, w)()
 	e := newEvents(w)
-	if !e.pump(r.Context(), &c.out, c.out.take(), nil) {
+	if !e.pump(r.Context(), &c.out, s.takeAttached(&c.out), nil) {
 		s.park(stream, c)
 	}
 }

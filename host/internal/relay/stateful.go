@@ -195,7 +195,7 @@ func (s *session) tellWith(c *call) {
 	if s.listening() {
 		return
 	}
-	for _, i := range s.outbox.take().items {
+	for _, i := range s.takeAttached(&s.outbox).items {
 		c.out.offer(i)
 	}
 }

@@ -40,6 +40,7 @@ type reaches string
 
 func (r reaches) Restricted() bool            { return true }
 func (r reaches) Service(service string) bool { return strings.Contains(string(r), service) }
+func (r reaches) Reaches(service string) bool { return r.Service(service) }
 func (r reaches) Tool(service, _ string) bool { return r.Service(service) }
 
 func objects(entries []*entry) (all []string) {

@@ -1,0 +1,107 @@
+package relay
+
+import (
+	"testing"
+
+	"github.com/plughost/plughost/shared/wire"
+)
+
+// newTestSession makes a session of one who reaches some services at a joined
+// endpoint, and has used them.
+func newTestSession(t *testing.T, j *Join, who reaches, used ...*Service) *session {
+	t.Helper()
+	s := newSession(j.Relay, "", who)
+	if !j.add(s) {
+		t.Fatal("the endpoint takes no session")
+	}
+	for _, service := range used {
+		if _, err := s.attachmentTo(service); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return s
+}
+
+// subscribe has a session remember a subscription.
+func (s *session) subscribe(t *testing.T, service *Service) *wire.Message {
+	t.Helper()
+	m, err := wire.Scan([]byte(`{"jsonrpc":"2.0","id":1,"method":"resources/subscribe","params":{"uri":"x://` + service.name + `"}}`))
+	if err != nil {
+		t.Fatal(err)
+	}
+	s.memory.subscribed(service, &m)
+	return &m
+}
+
+// callOf is a call that a service has.
+func callOf(service *Service) *call {
+	c := &call{link: &link{backend: &backend{service: service}}}
+	c.out.init()
+	return c
+}
+
+func TestSessionKeepsNothingOfAServiceThatIsOutOfReach(t *testing.T) {
+	for what, lose := range map[string]func(*Join, *session, *Service){
+		"the caller may not reach it": func(_ *Join, s *session, a *Service) { s.grant(reaches(a.name)) },
+		"it was removed":              func(j *Join, _ *session, a *Service) { j.Arrange([]*Service{a}) },
+	} {
+		t.Run(what, func(t *testing.T) {
+			j := NewJoin("join", "1", Options{})
+			defer j.Close()
+			a, b := newTestService("a"), newTestService("b")
+			j.Arrange([]*Service{a, b})
+			s := newTestSession(t, j, "ab", a, b)
+			ofA, ofB := s.subscribe(t, a), s.subscribe(t, b)
+			s.outbox.offer(item{head: []byte("of a"), of: a})
+			s.outbox.offer(item{head: []byte("of b"), of: b})
+			mixed := callOf(a)
+			mixed.out.offer(item{head: []byte("of b"), of: b})
+			s.park("call-1", mixed)
+			s.park("call-2", callOf(b))
+			late := callOf(b)
+
+			lose(j, s, a)
+			if s.memory.subscribedAt(ofA) != a || s.memory.subscribedAt(ofB) != nil {
+				t.Error("the subscriptions are not those to what there is")
+			}
+			if got := s.takeAttached(&s.outbox).items; len(got) != 1 || string(got[0].head) != "of a" {
+				t.Errorf("%d messages wait for the client", len(got))
+			}
+			s.park("call-3", late)
+			for stream, there := range map[string]bool{"call-1": true, "call-2": false, "call-3": false} {
+				if c := s.unpark(stream, nil); (c != nil) != there {
+					t.Errorf("the stream %s can be taken up: %v", stream, c != nil)
+				}
+			}
+			if got := s.takeAttached(&mixed.out).items; len(got) != 0 {
+				t.Error("the stream of a call has what is of another service")
+			}
+			if _, err := s.attachmentTo(b); err == nil {
+				t.Error("the service can be used")
+			}
+			b.Close()
+		})
+	}
+}
+
+// A service that was removed ends what clients without a session hear of it, so
+// that they come again and see what there is.
+func TestListenerEndsWithAServiceThatIsRemoved(t *testing.T) {
+	j := NewJoin("join", "1", Options{})
+	defer j.Close()
+	a, b := newTestService("a"), newTestService("b")
+	j.Arrange([]*Service{a, b})
+	for _, service := range []*Service{a, b} {
+		g := &listening{relay: j.Relay, client: &call{id: []byte("1")}}
+		g.client.out.init()
+		g.parts = []*part{{listening: g, service: service}}
+		g.grants = reaches("ab")
+		j.register(g, true)
+		defer func() {
+			if got := g.client.out.take().last; got != (service == b) {
+				t.Errorf("the request to hear of %s has ended: %v", service.name, got)
+			}
+		}()
+	}
+	j.Arrange([]*Service{a})
+}
