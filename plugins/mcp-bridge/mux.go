@@ -20,9 +20,12 @@ import (
 	"github.com/plughost/plughost/shared/wire"
 )
 
-// maxOwn is how many messages of the bridge's own may wait for a server that
-// does not read. There are few, unless it asks and asks.
-const maxOwn = 256
+// Bounds of what of the bridge's own may wait for a server that does not read.
+// There is little, unless it asks and asks. A single message may be larger.
+const (
+	maxOwn      = 1 << 16
+	maxOwnBytes = 64 << 20
+)
 
 // mux has one server serve all sessions, each of which takes it for its own. The
 // server was initialized once, as a client that can all that any client can;
@@ -33,10 +36,12 @@ type mux struct {
 	work  *shared.Work
 	log   *log.Logger
 	exit  func(*shared.ExitError) // ends the plugin
-	own   chan []byte             // what the bridge itself has to say
 
 	mu       sync.Mutex
-	server   *process // nil before its start
+	own      [][]byte      // what the bridge itself has to say
+	ownSize  int           // in bytes
+	filled   chan struct{} // holds one if there may be something
+	server   *process      // nil before its start
 	stopping bool
 	hello    hello
 	audience map[*listener]struct{} // without sessions: who listens
@@ -76,7 +81,7 @@ func newMux(start launcher, work *shared.Work, logger *log.Logger) *mux {
 		work:     work,
 		log:      logger,
 		exit:     exit,
-		own:      make(chan []byte, maxOwn),
+		filled:   make(chan struct{}, 1),
 		audience: make(map[*listener]struct{}),
 		followed: make(map[string]*followed),
 		members:  make(map[*member]struct{}),
@@ -136,6 +141,8 @@ func (m *mux) initialize(server *process) error {
 	if err := m.first(context.Background(), server, "initialize", greeting(), m.greeted); err != nil {
 		return err
 	}
+	m.mu.Lock()
+	defer m.mu.Unlock()
 	m.tell([]byte(`{"jsonrpc":"2.0","method":"notifications/initialized"}`))
 	return nil
 }
@@ -245,22 +252,40 @@ func (m *mux) open(c *client) (upstream, error) {
 func (m *mux) say(server *process) {
 	for {
 		select {
-		case message := <-m.own:
+		case <-m.filled:
+		case <-server.exited:
+			return
+		}
+		for _, message := range m.takeOwn() {
 			if err := server.send(context.Background(), message); err != nil {
 				return
 			}
-		case <-server.exited:
-			return
 		}
 	}
 }
 
-// tell has a message of the bridge's own sent to the server.
+func (m *mux) takeOwn() [][]byte {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	own := m.own
+	m.own, m.ownSize = nil, 0
+	return own
+}
+
+// tell has a message of the bridge's own sent to the server. None is left out,
+// since somebody waits for what comes of it: a server that reads none is ended.
+// The lock is held.
 func (m *mux) tell(message []byte) {
+	if len(m.own) >= maxOwn || len(m.own) > 0 && m.ownSize+len(message) > maxOwnBytes {
+		m.log.Print("[ERROR] the server does not read what it is sent, and is ended")
+		m.own, m.ownSize = nil, 0
+		m.server.kill()
+		return
+	}
+	m.own, m.ownSize = append(m.own, message), m.ownSize+len(message)
 	select {
-	case m.own <- message:
+	case m.filled <- struct{}{}:
 	default:
-		m.log.Printf("[WARN] the server does not read what it is sent: dropped %s", shown(message))
 	}
 }
 
@@ -330,7 +355,7 @@ func (m *mux) pinged() *ping {
 
 func (m *mux) busy() bool {
 	for _, c := range m.calls {
-		if c.member != nil || c.heard != nil {
+		if c.member != nil || c.heard != nil || c.alone {
 			return true
 		}
 	}

@@ -94,7 +94,7 @@ func (l launcher) start(handle func(wire.Message)) (*process, error) {
 	go p.write(stdin.w)
 	go p.reap(&pumps, stdout.r, stderr.r)
 	if holdErr != nil {
-		_ = p.cmd.Process.Kill() // it is not reaped, so its pid is its own
+		p.kill()
 		<-p.exited
 		return nil, holdErr
 	}
@@ -236,6 +236,9 @@ func (p *process) stop(ctx context.Context, identity marker.Identity) error {
 	<-p.drained
 	return nil
 }
+
+// kill ends the process alone, and at once.
+func (p *process) kill() { _ = p.cmd.Process.Kill() } // it may have ended
 
 // exitConfig is EX_CONFIG of sysexits.h. The host does not try again after it.
 const exitConfig = 78

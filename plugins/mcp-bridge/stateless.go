@@ -171,6 +171,10 @@ func (s *member) listen(message wire.Message) {
 		s.client.refuse(message, wire.CodeInvalidParams, err.Error())
 		return
 	}
+	if len(params.Notifications.ResourceSubscriptions) > maxFollowed {
+		s.client.refuse(message, wire.CodeInvalidParams, errTooMany.Error())
+		return
+	}
 	s.mux.mu.Lock()
 	defer s.mux.mu.Unlock()
 	if s.closed {

@@ -130,7 +130,15 @@ func (s *member) unsubscribe(ctx context.Context, message wire.Message) error {
 		s.client.succeed(message, []byte("{}"))
 		return nil
 	}
-	return s.forward(ctx, message, &call{})
+	return s.forward(ctx, message, &call{done: func(wire.Message) { s.mux.unsubscribed(uri) }})
+}
+
+// unsubscribed subscribes again for who has subscribed since the server was told
+// that nobody is: it may have heard of that first.
+func (m *mux) unsubscribed(uri string) {
+	if m.anySubscribed(uri) {
+		m.request("resources/subscribe", map[string]string{"uri": uri}, nil)
+	}
 }
 
 func (m *mux) anySubscribed(uri string) bool {
@@ -147,7 +155,7 @@ func (m *mux) leave(uri string) {
 	if m.anySubscribed(uri) {
 		return
 	}
-	m.request("resources/unsubscribe", map[string]string{"uri": uri}, nil)
+	m.request("resources/unsubscribe", map[string]string{"uri": uri}, func(wire.Message) { m.unsubscribed(uri) })
 }
 
 // updated tells those who subscribed to the resource, or to one that it is part
