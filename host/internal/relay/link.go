@@ -193,9 +193,15 @@ func (l *link) turn(ctx context.Context) error {
 // sendCall sends the request of a call that has begun. The call fails if that
 // cannot be done.
 func (l *link) sendCall(ctx context.Context, c *call, m *wire.Message, header map[string]string) {
-	err := l.send(ctx, m.Replace(nil, m.ID, number(c.number)), header)
-	if err != nil && l.forget(c) {
-		c.fail(err)
+	if err := l.send(ctx, m.Replace(nil, m.ID, number(c.number)), header); err != nil {
+		l.fail(c, err)
+	}
+}
+
+// fail ends a call without an answer, unless it has one. A late answer is dropped.
+func (l *link) fail(c *call, why error) {
+	if l.forget(c) {
+		c.fail(why)
 	}
 }
 

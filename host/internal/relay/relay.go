@@ -70,6 +70,7 @@ const (
 	defaultMaxSessions = 10_000
 	defaultIdleTimeout = 30 * time.Minute
 	defaultMaxBody     = 4 << 20
+	defaultMaxCalls    = 256
 	// restoreTimeout bounds the first words with a plugin.
 	restoreTimeout = 30 * time.Second
 )
@@ -79,6 +80,9 @@ type Options struct {
 	MaxSessions int           // at a time, 10,000
 	IdleTimeout time.Duration // after which a session ends, 30 minutes
 	MaxBody     int64         // of a request, in bytes, 4 MiB; negative if something else bounds it
+	// MaxCalls bounds those in flight of a session, 256. Besides, its client can
+	// come back for some whose streams it has lost.
+	MaxCalls int
 	// Quiet is after how long without an answer the response becomes a stream
 	// of events, 1 second.
 	Quiet time.Duration
@@ -125,6 +129,9 @@ func newRelay(options Options) *Relay {
 	}
 	if options.MaxBody == 0 {
 		options.MaxBody = defaultMaxBody
+	}
+	if options.MaxCalls == 0 {
+		options.MaxCalls = defaultMaxCalls
 	}
 	if options.Quiet == 0 {
 		options.Quiet = time.Second

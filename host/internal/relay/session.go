@@ -22,6 +22,11 @@ const (
 	// parkTime how long they wait for their client.
 	maxParked = 64
 	parkTime  = 5 * time.Minute
+	// cancelGrace is how long the answer to a call is waited for that its client
+	// has cancelled: plugins need not give one.
+	cancelGrace = time.Second
+	// maxAttachedCalls bounds the calls in flight of a client that has a stream.
+	maxAttachedCalls = 1024
 	// firstResumable is the first revision whose clients take up a stream again.
 	firstResumable = "2025-11-25"
 )
@@ -39,6 +44,7 @@ type session struct {
 	grants  Grants           // what the caller may reach now
 	links   []*attachment    // to the services that it uses
 	calls   map[string]*call // in flight, by the client's id as it wrote it
+	most    int              // bounds calls, whose clients may have left
 	parked  map[string]*call // whose stream was lost, by the stream's id
 	streams int64            // counted for their ids
 
@@ -66,6 +72,7 @@ func newSession(r *Relay, caller string, g Grants) *session {
 		caller: caller,
 		grants: g,
 		calls:  make(map[string]*call),
+		most:   r.options.MaxCalls + maxParked,
 	}
 	s.ctx, s.cancel = context.WithCancel(context.Background()) // Close ends it
 	s.outbox.init()
@@ -193,7 +200,10 @@ func (s *session) grant(g Grants) {
 // errSameID is of a request whose id is another one's that is in flight.
 var errSameID = &refusal{code: wire.CodeInvalidRequest, reason: "a request with this id is in flight"}
 
-// errCancelled is of a call that the client gave up before a service had it.
+// errTooManyCalls is of a call in a session that has too many.
+var errTooManyCalls = refusef(codeUnavailable, "too many calls of the session are in flight: wait for their answers, or cancel them")
+
+// errCancelled is of a call that the client gave up, and the plugin did not answer.
 var errCancelled = refusef(codeUnavailable, "the request was cancelled")
 
 // claim puts a call into the session's table, for its id. It has no link yet.
@@ -202,6 +212,9 @@ func (s *session) claim(c *call) error {
 	defer s.mu.Unlock()
 	if s.calls[string(c.id)] != nil {
 		return errSameID
+	}
+	if len(s.calls) >= s.most {
+		return errTooManyCalls
 	}
 	s.calls[string(c.id)] = c
 	return nil
@@ -237,17 +250,17 @@ func (s *session) begin(l *link, c *call, m *wire.Message) error {
 	return l.begin(c)
 }
 
-// cancelled notes that the client does not want the answer to a request any more.
-// It returns the link and the number by which the plugin knows it, if one does.
-func (s *session) cancelled(id []byte) (l *link, number int64) {
+// cancelled notes that the client does not want the answer to a request any more,
+// and ends its call soon. It returns the call if a plugin is to be told.
+func (s *session) cancelled(id []byte) *call {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	c := s.calls[string(id)]
-	if c == nil {
-		return nil, 0
+	if c == nil || c.cancelled.Swap(true) || c.link == nil {
+		return nil
 	}
-	c.cancelled.Store(true)
-	return c.link, c.number
+	time.AfterFunc(cancelGrace, func() { c.link.fail(c, errCancelled) })
+	return c
 }
 
 // received takes what a plugin sends by itself.
@@ -262,13 +275,11 @@ func (s *session) received(l *link, frame *plughostv1.Frame, m *wire.Message) {
 		return
 	}
 	out, i := s.destination(l, frame, m), item{head: m.Raw, of: l.backend.service}
-	if string(m.Method) == "notifications/cancelled" {
-		var asked bool
-		if i, asked = s.withdraw(l, m); !asked {
-			return
-		}
-	}
 	switch {
+	case string(m.Method) == "notifications/cancelled":
+		if i, asked := s.withdraw(l, m); asked && (out == nil || !out.offer(i)) { // its call is over
+			s.outbox.offer(i)
+		}
 	case out == nil: // of a call that is over
 	case out == &s.outbox:
 		out.offerOnce(i)

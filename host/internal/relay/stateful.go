@@ -112,6 +112,10 @@ func (s *session) serveCall(w http.ResponseWriter, req *http.Request, m *wire.Me
 	case errors.Is(err, errEnded):
 		http.Error(w, "the session has ended: begin another one with initialize", http.StatusNotFound)
 		return
+	case errors.Is(err, errTooManyCalls):
+		w.Header().Set("Retry-After", "1")
+		writeError(w, http.StatusTooManyRequests, m.Bytes(m.ID), err)
+		return
 	case errors.Is(err, errSameID):
 		writeError(w, http.StatusBadRequest, m.Bytes(m.ID), err)
 		return
@@ -227,11 +231,11 @@ func (s *session) takeNotification(ctx context.Context, m *wire.Message) {
 		if err != nil {
 			return
 		}
-		l, known := s.cancelled(m.Bytes(at))
-		if l == nil {
+		c := s.cancelled(m.Bytes(at))
+		if c == nil {
 			return
 		}
-		message, links = m.Replace(nil, at, number(known)), []*link{l}
+		message, links = m.Replace(nil, at, number(c.number)), []*link{c.link}
 	}
 	if len(links) == 1 {
 		_ = links[0].send(ctx, message, nil) // who is gone need not hear of it

@@ -24,6 +24,7 @@ type Client struct {
 func (r *Relay) Attach(stream tunnel.Stream, g Grants, check func(*wire.Message) (*wire.Message, error)) *Client {
 	s := newSession(r, "", g)
 	s.listener = make(chan struct{}) // it always listens
+	s.most = maxAttachedCalls
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if r.closed {

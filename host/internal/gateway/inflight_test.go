@@ -1,0 +1,183 @@
+package gateway
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/plughost/plughost/host/internal/config"
+	plughostv1 "github.com/plughost/plughost/shared/proto/plughost/v1"
+)
+
+// keeper makes a plugin that keeps its calls until they are released. What it is
+// told of calls comes on heard.
+func keeper(t *testing.T) (plugin *fakeInstance, heard chan string, release func()) {
+	t.Helper()
+	heard = make(chan string, 1000)
+	var mu sync.Mutex
+	var answers []func()
+	plugin = unruly(t, func(stream frames, m message) string {
+		switch m.Method {
+		case "initialize":
+			return initialized
+		case "tools/list":
+			return `"result":{"tools":[{"name":"x","inputSchema":{"type":"object"}}]}`
+		case "tools/call":
+			mu.Lock()
+			answers = append(answers, func() { send(stream, fmt.Sprintf(`{"jsonrpc":"2.0","id":%s,"result":{"content":[]}}`, m.ID)) })
+			mu.Unlock()
+			heard <- m.Method
+			return ""
+		case "notifications/cancelled":
+			heard <- m.Method
+			return ""
+		}
+		return methodNotFound
+	})
+	return plugin, heard, func() {
+		mu.Lock()
+		defer mu.Unlock()
+		for _, answer := range answers {
+			answer()
+		}
+		answers = nil
+	}
+}
+
+func callOf(id int, tool string) string {
+	return fmt.Sprintf(`{"jsonrpc":"2.0","id":%d,"method":"tools/call","params":{"name":%q}}`, id, tool)
+}
+
+// leave makes a call and goes when the plugin has it.
+func (c *rawClient) leave(id int, tool string, heard <-chan string) {
+	c.t.Helper()
+	ctx, cancel := context.WithCancel(c.t.Context())
+	request, err := http.NewRequestWithContext(ctx, http.MethodPost, c.url, strings.NewReader(callOf(id, tool)))
+	if err != nil {
+		c.t.Fatal(err)
+	}
+	request.Header.Set("Content-Type", "application/json")
+	request.Header.Set("Accept", "application/json, text/event-stream")
+	for name, value := range c.header {
+		request.Header.Set(name, value)
+	}
+	gone := make(chan struct{})
+	go func() {
+		defer close(gone)
+		if response, err := http.DefaultClient.Do(request); err == nil {
+			_ = response.Body.Close()
+		}
+	}()
+	<-heard
+	cancel()
+	<-gone
+}
+
+// A plugin need not answer what was cancelled, and some do not. An answer that comes
+// late is dropped.
+func TestCancelledCallEndsThoughThePluginDoesNotAnswer(t *testing.T) {
+	t.Parallel() // it waits for a second
+	f := newFront(t, mcpConfig("a"))
+	plugin, heard, release := keeper(t)
+	f.ready("a", plugin)
+	clients := make(map[endpoint]*rawClient)
+	for _, at := range endpoints {
+		clients[at] = f.openAt(at.path, nil)
+	}
+	callAll := func(want string) (answered *sync.WaitGroup) {
+		answered = &sync.WaitGroup{}
+		for at, c := range clients {
+			answered.Go(func() {
+				if a := c.post(callOf(1, at.prefix+"x")); a.messages[len(a.messages)-1] != want {
+					t.Errorf("%s: %s, want %s", at.path, a.body, want)
+				}
+			})
+		}
+		for range clients {
+			<-heard
+		}
+		return answered
+	}
+	first := callAll(`{"jsonrpc":"2.0","id":1,"error":{"code":-32000,"message":"the request was cancelled"}}`)
+	for at, c := range clients {
+		for range 2 { // the plugin hears it once
+			c.post(`{"jsonrpc":"2.0","method":"notifications/cancelled","params":{"requestId":1}}`)
+		}
+		if got := <-heard; got != "notifications/cancelled" || len(heard) > 0 {
+			t.Errorf("%s: the plugin hears %s, and more: %d", at.path, got, len(heard))
+		}
+	}
+	first.Wait()
+	second := callAll(`{"jsonrpc":"2.0","id":1,"result":{"content":[]}}`)
+	release()
+	second.Wait()
+}
+
+// Clients may leave without a word; what they left is in the plugin's hands.
+func TestCallsThatClientsLeaveAreBounded(t *testing.T) {
+	f := newLimitedFront(t, config.GatewayLimits{Requests: 1, SessionIdle: time.Minute}, mcpConfig("a"))
+	plugin, heard, release := keeper(t)
+	f.ready("a", plugin)
+	for _, at := range endpoints {
+		c := f.openAt(at.path, nil)
+		const resumable = 64
+		for id := range 1 + resumable {
+			c.leave(id, at.prefix+"x", heard)
+		}
+		a := c.post(callOf(1000, at.prefix+"x"))
+		if a.status != http.StatusTooManyRequests || a.header.Get("Retry-After") == "" || !strings.Contains(a.body, `"id":1000,"error"`) {
+			t.Errorf("%s: status %d, %s", at.path, a.status, a.body)
+		}
+		if a := f.openAt(at.path, nil).post(`{"jsonrpc":"2.0","id":1,"method":"tools/list"}`); !strings.Contains(a.body, `"tools"`) {
+			t.Errorf("%s, another session: %s", at.path, a.body)
+		}
+		release()
+		eventually(t, "there is room again", func() bool { return c.post(`{"jsonrpc":"2.0","id":1001,"method":"ping"}`).status == http.StatusOK })
+	}
+}
+
+// What a plugin takes back when its call is over the client hears elsewhere.
+func TestQuestionIsWithdrawnAfterItsCall(t *testing.T) {
+	f := newFront(t, mcpConfig("a"))
+	f.ready("a", unruly(t, func(stream frames, m message) string {
+		switch m.Method {
+		case "initialize":
+			return initialized
+		case "tools/list":
+			return `"result":{"tools":[{"name":"x","inputSchema":{"type":"object"}}]}`
+		case "tools/call":
+			var number int64
+			if err := json.Unmarshal(m.ID, &number); err != nil {
+				t.Error(err)
+			}
+			for _, text := range []string{
+				`{"jsonrpc":"2.0","id":"q","method":"elicitation/create","params":{}}`,
+				fmt.Sprintf(`{"jsonrpc":"2.0","id":%d,"result":{"content":[]}}`, number),
+				`{"jsonrpc":"2.0","method":"notifications/cancelled","params":{"requestId":"q"}}`,
+			} {
+				_ = stream.Send(&plughostv1.Frame{Request: &number, Message: []byte(text)})
+			}
+			return ""
+		}
+		return methodNotFound
+	}))
+	for _, at := range endpoints {
+		c := f.openAt(at.path, nil)
+		listens := c.send(http.MethodGet, "", nil)
+		defer listens.Body.Close()
+		a := c.post(callOf(1, at.prefix+"x"))
+		var asked message
+		if err := json.Unmarshal([]byte(a.messages[0]), &asked); err != nil || asked.Method != "elicitation/create" {
+			t.Fatalf("%s: %s", at.path, a.body)
+		}
+		want := fmt.Sprintf(`{"jsonrpc":"2.0","method":"notifications/cancelled","params":{"requestId":%s}}`, asked.ID)
+		if got := eventsOf(listens.Body)(); got != want {
+			t.Errorf("%s: %s, want %s", at.path, got, want)
+		}
+	}
+}
