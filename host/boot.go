@@ -139,11 +139,15 @@ func (h *host) grace(kind marker.Kind, name string) time.Duration {
 // defaultGrace is grace for who does not know the configuration.
 func defaultGrace(marker.Kind, string) time.Duration { return reclaimGrace }
 
-// Instances implements control.Processes.
-func (h *host) Instances() ([]registry.Record, error) { return h.registry.All() }
+// Instances implements control.Processes. The registry has also what an earlier
+// host left and could not be ended.
+func (h *host) Instances() ([]registry.Record, error) {
+	records, err := h.registry.All()
+	return slices.DeleteFunc(records, func(r registry.Record) bool { return !h.launcher.Live(r.Identity.Instance) }), err
+}
 
-// Reclaim implements control.Processes. The registry's records are of live
-// instances, so it is the marker that finds the others.
+// Reclaim implements control.Processes. What is left by now is found by its
+// marker.
 func (h *host) Reclaim(ctx context.Context) (reclaim.Report, error) {
 	report := h.reclaimer.RunMarked(ctx)
 	h.news.reclaimed(report)
