@@ -233,17 +233,14 @@ func specOf(service config.Service) (launch.Spec, error) {
 	return spec, err
 }
 
-// introduced returns an instance once clients can use it, and ends one that
-// they cannot.
+// introduced returns an instance once clients can use it. One that they cannot
+// comes with an error, and is to be stopped.
 func (h *host) introduced(ctx context.Context, service config.Service, instance plugin) (supervise.Instance, error) {
-	if err := h.introduce(ctx, service, instance); err != nil {
+	err := h.introduce(ctx, service, instance)
+	if err != nil {
 		err = launch.Redacted(explainIntroduction(err, instance), h.current().Redact)
-		if _, stopErr := instance.Stop(context.WithoutCancel(ctx), service.StopGrace); stopErr != nil {
-			return instance, errors.Join(err, stopErr)
-		}
-		return nil, err
 	}
-	return instance, nil
+	return instance, err
 }
 
 // exitGrace is how long an instance has to end by itself whose session broke.

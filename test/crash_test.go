@@ -259,6 +259,26 @@ func TestHostIsKilledDuringItsShutdown(t *testing.T) {
 	checkNothingLeft(t, stateDir)
 }
 
+// TestAHurryEndsAStartThatHangs tells a host twice to end that waits for a
+// session with a plugin, which has left a process that does not want to end.
+func TestAHurryEndsAStartThatHangs(t *testing.T) {
+	t.Parallel()
+	f := newFamily(t)
+	h := startFaults(t, hostOptions{}, fault("f", fmt.Sprintf(
+		"  stop {\n    grace = \"1h\"\n  }\n  env = { %s, FAULT_DEAF = \"1\", FAULT_GRANDCHILD = \"stubborn daemon\" }\n", f.env())))
+	f.wait("grandchild", 1)
+	f.checkAlive("before", f.wait("plugin", 1))
+	h.waitState("f", "starting")
+	eventually(t, "a session is asked for", func() bool {
+		return slices.ContainsFunc(h.logged(t, "f", "stderr"), func(e logEntry) bool { return e.Message == "does not answer initialize" })
+	})
+	h.signal(syscall.SIGTERM)
+	h.waitOutput("stopping the services")
+	h.signal(syscall.SIGTERM)
+	h.waitExit()
+	f.checkGone("after the host")
+}
+
 // TestHostIsStoppedWhileItReclaims stops a host that is waiting for orphans to
 // end, and has an hour for that.
 func TestHostIsStoppedWhileItReclaims(t *testing.T) {

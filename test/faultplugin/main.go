@@ -5,6 +5,7 @@
 package main
 
 import (
+	"context"
 	"fmt"
 	"net"
 	"os"
@@ -47,6 +48,9 @@ const (
 	envFlood = "FAULT_FLOOD"
 	// envListen: listen on the service's port, beside all else.
 	envListen = "FAULT_LISTEN"
+	// envDeaf: answer in no session, and write a line to standard error of each
+	// question.
+	envDeaf = "FAULT_DEAF"
 	// envStubborn: live on when asked to end, by whatever but SIGKILL.
 	envStubborn = "FAULT_STUBBORN"
 )
@@ -68,6 +72,15 @@ func main() {
 	}
 	server := mcp.NewServer(&mcp.Implementation{Name: "fault", Version: "1"}, nil)
 	addTools(server)
+	if os.Getenv(envDeaf) != "" {
+		server.AddReceivingMiddleware(func(mcp.MethodHandler) mcp.MethodHandler {
+			return func(ctx context.Context, method string, _ mcp.Request) (mcp.Result, error) {
+				fmt.Fprintln(stderr, "does not answer", method)
+				<-ctx.Done()
+				return nil, ctx.Err()
+			}
+		})
+	}
 	mcpplugin.Serve(server)
 	if os.Getenv(envStubborn) != "" {
 		<-time.After(life)

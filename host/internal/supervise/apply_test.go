@@ -297,24 +297,6 @@ func TestWhatCannotBeEndedStays(t *testing.T) {
 	})
 }
 
-func TestSurvivorsWithoutAnInstanceStayVisible(t *testing.T) {
-	in(t, func(t *testing.T) {
-		w := newWorld(t, svc("a"))
-		w.let("a", plan{launch: func(context.Context) (bool, error) { return false, survivor(7) }})
-		w.askStart("a")
-		synctest.Wait()
-		applied := w.apply()
-		if err := applied.Wait(t.Context()); err != nil || !strings.Contains(applied.Steps[0].Error, "7") {
-			t.Errorf("it says %q, %v", applied.Steps[0].Error, err)
-		}
-		w.want("a", Failed)
-		if err := w.StopAll(t.Context()); err == nil {
-			t.Error("StopAll does not name the survivor")
-		}
-		w.endLoop()
-	})
-}
-
 func TestWhatComesBackBeforeItIsGone(t *testing.T) {
 	in(t, func(t *testing.T) {
 		w := newWorld(t, svc("a"), svc("b", "a"))
@@ -396,6 +378,28 @@ func TestALargerStartLimitHolds(t *testing.T) {
 		w.limit = 0
 		w.apply(services...)
 		w.want("a", Starting, "b", Starting, "c", Starting)
+	})
+}
+
+// The result of a check may be on its way when health is no longer checked.
+func TestALateHealthCheckIsNoNews(t *testing.T) {
+	in(t, func(t *testing.T) {
+		checked := svc("a")
+		checked.Health = config.Health{Interval: time.Second, Timeout: time.Second, Failures: 3}
+		w := newWorld(t, checked)
+		w.let("a", plan{health: func(context.Context) error { return errors.New("unwell") }})
+		w.StartAll()
+		time.Sleep(launchTime)
+		w.want("a", Ready)
+		applied, err := w.Apply(t.Context(), Update{
+			Services: []config.Service{svc("a")},
+			Taken:    func() { time.Sleep(checked.Health.Interval) }, // a check fails while the loop is busy
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+		w.wait(applied)
+		w.want("a", Ready)
 	})
 }
 

@@ -32,10 +32,8 @@ type Instance interface {
 }
 
 // StartFunc launches a service. It returns when the instance is ready, or with
-// an error when nothing of it is left. If something is or may be left, the
-// instance comes with the error, for Stop to try again; if there is no such
-// instance the error wraps a *probes.SurvivorsError. The end of ctx aborts the
-// start.
+// an error. If something of it is or may be left then, the instance comes with
+// the error, and its Stop is called. The end of ctx aborts the start.
 type StartFunc func(ctx context.Context, service config.Service) (Instance, error)
 
 // ErrShuttingDown is returned for requests that come when the host is ending.
@@ -219,9 +217,9 @@ type (
 		err      error
 	}
 	healthEvent struct {
-		service  *service
-		instance Instance
-		err      error
+		service *service
+		checks  int
+		err     error
 	}
 	exitedEvent struct {
 		service  *service
@@ -237,7 +235,7 @@ type (
 	}
 )
 
-func (e healthEvent) handle(*Manager) { e.service.healthChecked(e.instance, e.err) }
+func (e healthEvent) handle(*Manager) { e.service.healthChecked(e.checks, e.err) }
 func (e exitedEvent) handle(*Manager) { e.service.exited(e.instance) }
 func (e retryEvent) handle(*Manager)  { e.service.retryDue(e.launch) }
 
@@ -332,9 +330,6 @@ func (m *Manager) stopErrors() error {
 	for _, s := range m.services {
 		if s.running != nil {
 			errs = append(errs, s.err)
-		}
-		if s.lost != nil {
-			errs = append(errs, s.lost)
 		}
 	}
 	return errors.Join(errs...)

@@ -396,10 +396,9 @@ var intoStates = []struct {
 		w.crash("a")
 	}},
 	{Failed, func(w *world) {
-		w.let("a", plan{launch: func(context.Context) (bool, error) { return false, survivor(7) }})
+		w.let("a", plan{launch: func(context.Context) (bool, error) { return false, permanent{} }})
 		w.startAll()
 		w.let("a", plan{})
-		w.services[0].lost = nil // only the state is of interest
 	}},
 	{Stopped, func(*world) {}},
 }
@@ -742,10 +741,12 @@ func TestAFailedStartThatLeavesSomething(t *testing.T) {
 	in(t, func(t *testing.T) {
 		w := newWorld(t, svc("a"))
 		w.let("a", plan{
-			launch: func(context.Context) (bool, error) { return true, survivor(4711) },
+			launch: func(context.Context) (bool, error) { return true, errors.New("it lists no tools") },
 			stop:   func(context.Context, time.Duration) error { return survivor(4711) },
 		})
-		wantError(t, w.Start(t.Context(), ref("a")), "4711")
+		err := w.Start(t.Context(), ref("a"))
+		wantError(t, err, "4711")
+		wantError(t, err, "it lists no tools") // why it was to be stopped
 		w.want("a", Failed)
 		wantError(t, w.Stop(t.Context(), ref("a")), "4711")
 		wantError(t, w.StopAll(t.Context()), "4711")
@@ -757,33 +758,77 @@ func TestAFailedStartThatLeavesSomething(t *testing.T) {
 	})
 }
 
-func TestSurvivorsThatNothingCanEndAreNamedByEveryStop(t *testing.T) {
+// Something of another instance, which holds the port say, is no part of the
+// service.
+func TestSurvivorsOfOthersAreAFailureLikeAnother(t *testing.T) {
 	in(t, func(t *testing.T) {
 		w := newWorld(t, svc("a"))
 		w.let("a", plan{launch: func(context.Context) (bool, error) { return false, survivor(4711) }})
 		wantError(t, w.Start(t.Context(), ref("a")), "4711")
-		w.want("a", Failed)
-		for range 2 {
-			wantError(t, w.Stop(t.Context(), ref("a")), "4711")
-			w.want("a", Stopped)
-		}
+		w.want("a", Backoff)
 		w.let("a", plan{})
-		if err := w.Start(t.Context(), ref("a")); err != nil {
+		time.Sleep(time.Hour)
+		w.want("a", Ready)
+		if err := w.Stop(t.Context(), ref("a")); err != nil {
 			t.Error(err)
 		}
-		wantError(t, w.Stop(t.Context(), ref("a")), "4711")
-		wantError(t, w.StopAll(t.Context()), "4711")
-		w.services[0].lost = nil // for the end of the test
 	})
 }
 
-func TestAnAbortedStartThatLeavesSomething(t *testing.T) {
+func TestAnAbortedStartThatLeavesSomethingIsStopped(t *testing.T) {
+	for _, tt := range []struct {
+		name string
+		end  func(w *world) error
+		want time.Duration
+	}{
+		{"within its grace", func(w *world) error { return w.Stop(w.t.Context(), ref("a")) }, 10 * time.Second},
+		{"at once if there is a hurry", func(w *world) error {
+			hurry, cancel := context.WithTimeout(w.t.Context(), time.Second)
+			defer cancel()
+			return w.StopAll(hurry)
+		}, time.Second},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			in(t, func(t *testing.T) {
+				w := newWorld(t, svc("a"))
+				w.let("a", plan{
+					launch: func(ctx context.Context) (bool, error) {
+						<-ctx.Done()
+						return true, ctx.Err()
+					},
+					stop: func(ctx context.Context, grace time.Duration) error {
+						_ = pause(ctx, grace)
+						return nil
+					},
+				})
+				start := w.askStart("a")
+				w.want("a", Starting)
+				begun := time.Now()
+				if err := tt.end(w); err != nil {
+					t.Error(err)
+				}
+				if took := time.Since(begun); took != tt.want {
+					t.Errorf("it took %v, want %v", took, tt.want)
+				}
+				if start.result() == nil {
+					t.Error("the start was answered as if it were ready")
+				}
+				w.want("a", Stopped)
+			})
+		})
+	}
+}
+
+func TestAnAbortedStartOfWhichSomethingCannotBeEnded(t *testing.T) {
 	in(t, func(t *testing.T) {
 		w := newWorld(t, svc("a"))
-		w.let("a", plan{launch: func(ctx context.Context) (bool, error) {
-			<-ctx.Done()
-			return true, survivor(4711)
-		}})
+		w.let("a", plan{
+			launch: func(ctx context.Context) (bool, error) {
+				<-ctx.Done()
+				return true, ctx.Err()
+			},
+			stop: func(context.Context, time.Duration) error { return survivor(4711) },
+		})
 		start, stop := w.askStart("a"), w.askStop("a")
 		wantError(t, start.result(), "stopped by request")
 		wantError(t, stop.result(), "4711")
@@ -792,6 +837,19 @@ func TestAnAbortedStartThatLeavesSomething(t *testing.T) {
 		if err := w.Stop(t.Context(), ref("a")); err != nil {
 			t.Error(err)
 		}
+	})
+}
+
+func TestAFailedStartThatLeavesSomethingIsRetriedOnceThatIsGone(t *testing.T) {
+	in(t, func(t *testing.T) {
+		w := newWorld(t, svc("a"))
+		w.let("a", plan{launch: func(context.Context) (bool, error) { return true, errors.New("it lists no tools") }})
+		wantError(t, w.Start(t.Context(), ref("a")), "it lists no tools")
+		w.want("a", Backoff)
+		wantEvents(t, w.events(), "start mcp.a", "ready mcp.a", "stop mcp.a", "gone mcp.a")
+		w.let("a", plan{})
+		time.Sleep(time.Hour)
+		w.want("a", Ready)
 	})
 }
 

@@ -8,7 +8,6 @@ import (
 	"time"
 
 	"github.com/plughost/plughost/host/internal/config"
-	"github.com/plughost/plughost/probes"
 )
 
 // service is the state machine of one service. Its methods are called by the
@@ -42,15 +41,15 @@ type service struct {
 	running Instance // what is or may be left of; from ready until all is gone
 	readyAt time.Time
 	unwatch context.CancelFunc // ends the health checks; while up
+	checks  int                // tells a late result of a health check from a current one
 	sick    int                // health checks that failed in a row
 	unwell  int                // health checks that failed, ever
-	exit    *exit              // how the instance that is being ended came to its end by itself
-	lost    error              // names survivors that there is no instance to end by
+	exit    *exit              // why the instance that is being ended was no good any more
 	onUp    []chan<- error
 	onDown  []chan<- error
 }
 
-// exit is how an instance ended by itself.
+// exit is how an instance ended by itself, or failed.
 type exit struct {
 	err      error
 	status   int // -1: by a signal, or without one
@@ -101,14 +100,10 @@ func (s *service) stopAsked(done chan<- error) {
 			s.end("stop was asked again")
 			return
 		}
-		if s.dropped && s.lost != nil {
-			s.settleDown(s.lost) // it stays as it is, for all to see
-			return
-		}
 		s.stop(s.stopCause())
 	case Stopped:
-		s.settleDown(s.lost)
-		if s.dropped && s.lost == nil {
+		s.settleDown(nil)
+		if s.dropped {
 			s.m.drop(s)
 		}
 	}
@@ -118,7 +113,7 @@ func (s *service) stopAsked(done chan<- error) {
 func (s *service) stop(cause string) {
 	s.stopRetry()
 	s.settleUp(s.stoppedError())
-	s.settleDown(s.lost)
+	s.settleDown(nil)
 	s.enter(Stopped, cause)
 }
 
@@ -223,19 +218,21 @@ func (s *service) launched(instance Instance, err error) {
 }
 
 // notLaunched is the failure of a launch. instance is not nil if something is
-// left of it.
+// left of it, which is to be ended before the policy has its say.
 func (s *service) notLaunched(instance Instance, err error) {
+	failure := exit{err: err, status: statusOf(err)}
 	switch {
 	case instance != nil:
 		s.running = instance
-		s.stuck(err)
-	case survivors(err):
-		s.lost = err
-		s.giveUp(err)
+		if s.state != Stopping {
+			s.exit = &failure
+			s.enter(Stopping, err.Error())
+		}
+		s.endInstance()
 	case s.state == Stopping: // it was aborted
 		s.gone()
 	default:
-		s.failedWith(exit{err: err, status: statusOf(err)})
+		s.failedWith(failure)
 	}
 }
 
@@ -252,13 +249,14 @@ func (s *service) watch(instance Instance) {
 func (s *service) watchHealth(instance Instance) {
 	ctx, cancel := context.WithCancel(context.Background())
 	s.unwatch, s.sick = cancel, 0
+	s.checks++
 	if s.conf.Health.Interval > 0 {
-		go s.checkHealth(ctx, instance, s.conf.Health)
+		go s.checkHealth(ctx, instance, s.conf.Health, s.checks)
 	}
 }
 
 // checkHealth asks for the instance's health again and again, until ctx ends.
-func (s *service) checkHealth(ctx context.Context, instance Instance, conf config.Health) {
+func (s *service) checkHealth(ctx context.Context, instance Instance, conf config.Health, checks int) {
 	due := time.NewTimer(untilCheck(time.Now(), conf.Interval))
 	defer due.Stop()
 	for {
@@ -277,7 +275,7 @@ func (s *service) checkHealth(ctx context.Context, instance Instance, conf confi
 		if ctx.Err() != nil {
 			return
 		}
-		s.m.send(healthEvent{s, instance, err})
+		s.m.send(healthEvent{s, checks, err})
 	}
 }
 
@@ -290,9 +288,9 @@ func untilCheck(now time.Time, interval time.Duration) time.Duration {
 
 // healthChecked is the result of a health check. The first that fails makes the
 // service unhealthy, the last that may fail is an end like any other.
-func (s *service) healthChecked(instance Instance, err error) {
+func (s *service) healthChecked(checks int, err error) {
 	switch {
-	case !s.up() || s.running != instance:
+	case !s.up() || s.checks != checks:
 		return
 	case err == nil:
 		s.sick = 0
@@ -365,12 +363,16 @@ func (s *service) leave() {
 // ended is the end of all that belonged to the instance or, with an error, the
 // news that something survived.
 func (s *service) ended(err error) {
-	if err != nil {
-		s.exit = nil
-		s.stuck(fmt.Errorf("cannot stop service %s: %w", s.conf.Ref(), err))
+	if err == nil {
+		s.gone()
 		return
 	}
-	s.gone()
+	err = fmt.Errorf("cannot stop service %s: %w", s.conf.Ref(), err)
+	if s.exit != nil {
+		err = fmt.Errorf("%w; it is stopped because of this: %w", err, s.exit.err)
+	}
+	s.exit = nil
+	s.stuck(err)
 }
 
 // stopAgain is how long it takes until a stop that left something is tried again.
@@ -399,7 +401,7 @@ func (s *service) again(delay time.Duration) {
 func (s *service) gone() {
 	exit := s.exit
 	s.running, s.exit, s.moved = nil, nil, false
-	s.settleDown(s.lost) // also if a start was asked meanwhile
+	s.settleDown(nil) // also if a start was asked meanwhile
 	switch {
 	case exit != nil && s.wanted:
 		s.failedWith(*exit)
@@ -499,7 +501,7 @@ func (s *service) enter(state State, cause string) {
 	if !s.atRest() {
 		return
 	}
-	if s.dropped && state == Stopped && s.lost == nil {
+	if s.dropped && state == Stopped {
 		s.m.drop(s)
 	}
 	s.m.atRest()
@@ -570,10 +572,4 @@ func statusOf(err error) int {
 	default:
 		return -1
 	}
-}
-
-// survivors reports whether err says that processes could not be ended.
-func survivors(err error) bool {
-	var alive *probes.SurvivorsError
-	return errors.As(err, &alive)
 }

@@ -15,7 +15,8 @@ import (
 //	waiting   the last dependency is ready       starting
 //	          stop asked                         stopped
 //	starting  the instance is ready              ready
-//	          the launch failed                  by the policy
+//	          the launch failed                  by the policy, or stopping if
+//	                                             something is left
 //	          stop asked                         stopping
 //	ready     its process ended                  stopping
 //	          a health check failed              unhealthy, or stopping if
@@ -26,7 +27,7 @@ import (
 //	          all else                           as ready
 //	stopping  all gone, after a stop             stopped
 //	          all gone, and a start is wanted    begins
-//	          all gone, after it ended itself    by the policy
+//	          all gone, after a failure          by the policy
 //	          something is left                  failed
 //	backoff   the delay is over, start asked     begins
 //	          stop asked                         stopped
