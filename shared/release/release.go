@@ -2,7 +2,8 @@
 // ended. The runtime alone would do so minutes later, since a program that has
 // become idle collects every two minutes, and it would keep what it held at its
 // last collections. It never gives back the descriptors of goroutines, of about
-// half a kilobyte each: as many stay as there once were at the same time.
+// half a kilobyte each: as many stay as there once were at the same time. So they
+// had better not lie among other things, whose memory would stay with them.
 package release
 
 import (
@@ -20,20 +21,49 @@ const (
 	quiet = time.Second
 	// pause is how much time lies between two times at least.
 	pause = 10 * time.Second
+	// batch is for how many sessions descriptors of goroutines are made at once,
+	// when there are more than ever before.
+	batch = 256
+	// each is how many goroutines a session has.
+	each = 2
 )
 
-// Releaser counts what ends. Its zero value is ready for use.
+// Releaser counts what begins and ends. Its zero value is ready for use.
 type Releaser struct {
-	mu    sync.Mutex
-	ended int
-	last  time.Time
-	timer *time.Timer // nil before the first time
+	mu       sync.Mutex
+	live     int
+	prepared int // for how many sessions there are descriptors
+	ended    int
+	last     time.Time
+	timer    *time.Timer // nil before the first time
+}
+
+// Began says that a session is about to begin, before its goroutines are started.
+func (r *Releaser) Began() {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.live++; r.live <= max(r.prepared, many) {
+		return
+	}
+	r.prepared = r.live + batch
+	prepare(batch * each)
+}
+
+// prepare has so many goroutines be there at once. Those that are started later
+// get their descriptors, which lie side by side.
+func prepare(n int) {
+	end := make(chan struct{})
+	for range n {
+		go func() { <-end }()
+	}
+	close(end)
 }
 
 // Ended says that a session has ended. It does not wait.
 func (r *Releaser) Ended() {
 	r.mu.Lock()
 	defer r.mu.Unlock()
+	r.live--
 	if r.ended++; r.ended < many {
 		return
 	}

@@ -2,6 +2,7 @@ package release
 
 import (
 	"runtime"
+	"runtime/metrics"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -38,5 +39,37 @@ func TestMemoryIsReleasedOnceManyHaveEnded(t *testing.T) {
 		step("again, too soon", many, pause-1, false)
 		step("again, after the pause", 0, 1, true)
 		step("nothing since", 0, time.Hour, false)
+	})
+}
+
+// created is how many goroutines there have been.
+func created() uint64 {
+	sample := []metrics.Sample{{Name: "/sched/goroutines-created:goroutines"}}
+	metrics.Read(sample)
+	return sample[0].Value.Uint64()
+}
+
+func TestDescriptorsAreMadeTogetherForMoreSessionsThanEverBefore(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var r Releaser
+		step := func(name string, begin, end int, want uint64) {
+			t.Helper()
+			before := created()
+			for range begin {
+				r.Began()
+			}
+			synctest.Wait() // they have ended
+			if got := created() - before; got != want {
+				t.Errorf("%s: %d goroutines, want %d", name, got, want)
+			}
+			for range end {
+				r.Ended()
+			}
+		}
+		step("few", many, 0, 0)
+		step("one more", 1, 0, batch*each)
+		step("up to what is prepared", batch, many, 0)
+		step("as many again", many, 0, 0)
+		step("one more than ever", 1, many+batch+2, batch*each)
 	})
 }

@@ -96,7 +96,7 @@ func New(services []config.Service, limits config.GatewayLimits, ready func() bo
 // bounds bodies.
 func relayOptions(limits config.GatewayLimits) relay.Options {
 	releaser := &release.Releaser{}
-	options := relay.Options{MaxSessions: limits.Sessions, MaxCalls: limits.Requests, IdleTimeout: limits.SessionIdle, Ended: releaser.Ended}
+	options := relay.Options{MaxSessions: limits.Sessions, MaxCalls: limits.Requests, IdleTimeout: limits.SessionIdle, Began: releaser.Began, Ended: releaser.Ended}
 	if limits.Body > 0 {
 		options.MaxBody = -1
 	}

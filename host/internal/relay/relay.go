@@ -89,9 +89,9 @@ type Options struct {
 	// Called, unless it is nil, is told of each call that has ended of a tool
 	// that its service has. It does not block.
 	Called func(service, tool, outcome string, took time.Duration)
-	// Ended, unless it is nil, is told of each session that has ended. It does
-	// not block.
-	Ended func()
+	// Began and Ended, unless they are nil, are told of each session that begins
+	// and that has ended. They do not block.
+	Began, Ended func()
 }
 
 // Relay is an endpoint, of one service or of several.

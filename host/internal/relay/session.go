@@ -88,6 +88,9 @@ func (r *Relay) add(s *session) bool {
 		return false
 	}
 	r.sessions[s.id] = s
+	if r.options.Began != nil {
+		r.options.Began()
+	}
 	return true
 }
 
