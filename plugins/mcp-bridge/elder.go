@@ -23,6 +23,7 @@ const maxAsked = 10
 // answers the client is asked for.
 type elder struct {
 	*guest
+	ready sync.Once // the client has said that it is
 
 	mu         sync.Mutex
 	info, can  json.RawMessage // as it said them
@@ -86,7 +87,7 @@ func (e *elder) initialize(m wire.Message) {
 // initialized has the client hear of changed lists from now on.
 func (e *elder) initialized() {
 	if wants := e.server.said().tells(everyList); wantsLists(wants) {
-		e.hear(e.life, wants)
+		e.ready.Do(func() { e.hear(e.life, wants) })
 	}
 }
 
@@ -211,12 +212,15 @@ func (e *elder) listen(ctx context.Context, wants mcp.NotificationSubscriptions,
 	return errors.Join(err, refusal)
 }
 
-// changed tells the client that lists may be others: nobody listened for a while.
+// changed tells the client that all may be other: nobody listened for a while.
 func (e *elder) changed(wants mcp.NotificationSubscriptions) {
 	for list, wanted := range map[string]bool{"tools": wants.ToolsListChanged, "prompts": wants.PromptsListChanged, "resources": wants.ResourcesListChanged} {
 		if wanted {
 			e.client.put(fmt.Appendf(nil, `{"jsonrpc":"2.0","method":"notifications/%s/list_changed"}`, list))
 		}
+	}
+	for _, uri := range wants.ResourceSubscriptions {
+		e.client.put(fmt.Appendf(nil, `{"jsonrpc":"2.0","method":"notifications/resources/updated","params":{"uri":%s}}`, jsonText(uri)))
 	}
 }
 

@@ -9,7 +9,7 @@ import (
 // The zero value is ready for use.
 type inFlight struct {
 	mu    sync.Mutex
-	calls map[string]context.CancelFunc // by their ids
+	calls map[string]*context.CancelFunc // by their ids
 }
 
 // begin takes note of a call, until done is called.
@@ -18,14 +18,16 @@ func (f *inFlight) begin(life context.Context, id []byte) (ctx context.Context, 
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	if f.calls == nil {
-		f.calls = make(map[string]context.CancelFunc)
+		f.calls = make(map[string]*context.CancelFunc)
 	}
-	f.calls[string(id)] = cancel
+	f.calls[string(id)] = &cancel
 	return ctx, func() {
 		cancel()
 		f.mu.Lock()
 		defer f.mu.Unlock()
-		delete(f.calls, string(id))
+		if f.calls[string(id)] == &cancel { // and not of a call that came after the answer
+			delete(f.calls, string(id))
+		}
 	}
 }
 
@@ -37,6 +39,6 @@ func (f *inFlight) giveUp(id []byte) bool {
 	if cancel == nil {
 		return false
 	}
-	cancel()
+	(*cancel)()
 	return true
 }

@@ -72,7 +72,12 @@ func (m *mux) ask(ctx context.Context, request wire.Message, deliver func(wire.M
 	case <-answered:
 		return nil
 	case <-m.server.drained:
-		return errServerEnded
+		select {
+		case <-answered: // it was the last that the server said
+			return nil
+		default:
+			return errServerEnded
+		}
 	case <-ctx.Done():
 		m.abandon(number)
 		return context.Cause(ctx)

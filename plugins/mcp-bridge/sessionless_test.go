@@ -4,17 +4,22 @@ package main
 
 import (
 	"context"
+	"errors"
+	"io"
 	"net/http"
 	"os"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
+	"testing/synctest"
 
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 
 	"github.com/plughost/plughost/shared"
 	"github.com/plughost/plughost/shared/bridge"
 	"github.com/plughost/plughost/shared/mcphttp"
+	"github.com/plughost/plughost/shared/wire"
 )
 
 // withoutSessions are servers that are used without sessions: one on standard
@@ -308,4 +313,124 @@ func TestListenersOfServersWithoutSessionsAreToldOnce(t *testing.T) {
 			}
 		})
 	}
+}
+
+// A server that answers and ends has answered, once.
+func TestAnswerBeforeTheEndIsTheOnlyOne(t *testing.T) {
+	t.Parallel()
+	request := scan(t, `{"jsonrpc":"2.0","id":"a","method":"ping"}`)
+	for range 200 {
+		m := newIdle(t)
+		m.server.input, m.server.drained = make(chan []byte), make(chan struct{})
+		go func() {
+			m.answer(m.sent())
+			close(m.server.drained)
+		}()
+		answered := false
+		if err := m.ask(t.Context(), request, func(wire.Message) { answered = true }); err != nil && answered {
+			t.Fatalf("a call that was answered fails: %v", err)
+		}
+	}
+}
+
+// A client may use the id of a call again as soon as it is answered.
+func TestIdOfAnAnsweredCallIsUsedAgain(t *testing.T) {
+	t.Parallel()
+	var calls inFlight
+	_, before := calls.begin(t.Context(), []byte("1"))
+	again, done := calls.begin(t.Context(), []byte("1"))
+	before()
+	if !calls.giveUp([]byte("1")) || again.Err() == nil {
+		t.Error("the second call cannot be given up")
+	}
+	done()
+	if calls.giveUp([]byte("1")) {
+		t.Error("the second call is still there")
+	}
+}
+
+// What a client says once too often has it not hear all twice.
+func TestRemoteServerIsListenedToOnce(t *testing.T) {
+	t.Parallel()
+	for name, handler := range map[string]http.Handler{"in a session": handlerOfBoth(), "without": onlyAlone(aloneHandler())} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			listens := make(chan struct{}, 100)
+			h := hostTarget(t, elsewhere(t, always(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+				body, _ := io.ReadAll(r.Body)
+				if r.Method == http.MethodGet || strings.Contains(string(body), methodListen) {
+					listens <- struct{}{}
+				}
+				r.Body = io.NopCloser(strings.NewReader(string(body)))
+				handler.ServeHTTP(w, r)
+			}))))
+			send, receive, _ := h.rawSession()
+			send(`{"jsonrpc":"2.0","id":0,"method":"initialize","params":{"protocolVersion":"2025-11-25","capabilities":{},"clientInfo":{"name":"c","version":"1"}}}`)
+			receive()
+			for range 3 {
+				send(`{"jsonrpc":"2.0","method":"notifications/initialized"}`)
+			}
+			for range 3 {
+				send(`{"jsonrpc":"2.0","id":1,"method":"ping"}`)
+				receive()
+			}
+			within(t, listens, "the server is listened to")
+			until(t, "the client hears of a change", func() bool {
+				send(`{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"change","arguments":{}}}`)
+				return strings.Contains(receive(), "list_changed")
+			})
+			if n := len(listens); n != 0 {
+				t.Errorf("the server is listened to %d times more", n)
+			}
+		})
+	}
+}
+
+// restless is a server whose listeners lose their connection once they listen,
+// for the first few times.
+type restless struct {
+	breaks  int
+	settled chan struct{} // closed when it is over
+}
+
+func (*restless) said() hello { return said{}.said() }
+
+func (r *restless) ask(ctx context.Context, request wire.Message, deliver func(wire.Message)) error {
+	m, err := wire.Scan([]byte(`{"jsonrpc":"2.0","method":"` + methodAcknowledged + `"}`))
+	if err != nil {
+		return err
+	}
+	deliver(m)
+	if r.breaks--; r.breaks >= 0 {
+		return errors.New("the connection broke")
+	}
+	close(r.settled)
+	<-ctx.Done()
+	return ctx.Err()
+}
+
+// What changes while nobody listens is not told afterwards.
+func TestClientHearsThatAllMayBeOtherAfterAPause(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		server := &restless{breaks: 2, settled: make(chan struct{})}
+		c := newClient(&shared.Work{}, func(error) {})
+		g := newGuest(t.Context(), server, c)
+		defer g.close()
+		wants := mcp.NotificationSubscriptions{ToolsListChanged: true, ResourceSubscriptions: []string{watched}}
+		if err := <-g.elder.hear(g.life, wants); err != nil {
+			t.Fatal(err)
+		}
+		<-server.settled
+		var heard []string
+		frames, _ := c.take()
+		for _, frame := range frames {
+			m := scan(t, string(frame.GetMessage()))
+			heard = append(heard, string(m.Method)+uriOf(m))
+		}
+		want := []string{"notifications/tools/list_changed", "notifications/resources/updated" + watched}
+		if want = append(want, want...); !slices.Equal(heard, want) {
+			t.Errorf("after two pauses the client hears %v, want %v", heard, want)
+		}
+	})
 }
