@@ -151,6 +151,7 @@ type away struct {
 	life   context.Context
 	cancel context.CancelFunc
 	calls  inFlight
+	ready  sync.Once // the client has said that it is
 }
 
 func (r *remote) away(c *client) *away {
@@ -188,20 +189,20 @@ func (a *away) send(_ context.Context, m wire.Message) error {
 // pass passes on what wants no answer. That the server does not take it is not
 // the end: the next request says why, if it lasts.
 func (a *away) pass(m wire.Message) error {
+	if string(m.Method) == "notifications/cancelled" {
+		if span, err := m.CancelledID(); err == nil {
+			a.calls.giveUp(m.Bytes(span))
+			a.client.done(m.Bytes(span))
+		}
+	}
 	ctx, cancel := context.WithTimeout(a.life, tellTimeout)
 	defer cancel()
 	err := a.tell(ctx, m.Raw)
 	if errors.Is(err, errForgotten) {
 		return err
 	}
-	switch string(m.Method) {
-	case "notifications/initialized":
-		go a.hear()
-	case "notifications/cancelled":
-		if span, err := m.CancelledID(); err == nil {
-			a.calls.giveUp(m.Bytes(span))
-			a.client.done(m.Bytes(span))
-		}
+	if string(m.Method) == "notifications/initialized" {
+		a.ready.Do(func() { go a.hear() })
 	}
 	return nil
 }

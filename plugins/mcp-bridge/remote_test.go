@@ -174,3 +174,32 @@ func TestEventsAreReadAsTheStandardHasThem(t *testing.T) {
 		t.Errorf("an event that is cut off is read: %+v, %v", got, err)
 	}
 }
+
+// A server that takes no notification holds up nothing of a call that nobody waits
+// for.
+func TestCancelledRemoteCallIsOverAtOnce(t *testing.T) {
+	t.Parallel()
+	over := make(chan struct{})
+	defer close(over)
+	h := hostTarget(t, elsewhere(t, func(next http.Handler) http.Handler {
+		return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			body, _ := io.ReadAll(r.Body)
+			if strings.Contains(string(body), "notifications/cancelled") {
+				<-over
+			}
+			r.Body = io.NopCloser(strings.NewReader(string(body)))
+			next.ServeHTTP(w, r)
+		})
+	}))
+	send, receive, _ := h.rawSession()
+	send(`{"jsonrpc":"2.0","id":0,"method":"initialize","params":{"protocolVersion":"2025-11-25","capabilities":{},"clientInfo":{"name":"c","version":"1"}}}`)
+	receive()
+	send(`{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"wait","arguments":{},"_meta":{"progressToken":1}}}`)
+	receive() // its progress
+	send(`{"jsonrpc":"2.0","method":"notifications/cancelled","params":{"requestId":1}}`)
+	ctx, cancel := context.WithTimeout(t.Context(), tellTimeout/2)
+	defer cancel()
+	if err := h.work.Drain(ctx); err != nil {
+		t.Errorf("the call counts as in flight still: %v", err)
+	}
+}
