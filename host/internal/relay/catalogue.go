@@ -309,8 +309,7 @@ func (c *catalogue) answer(l *link, m *wire.Message) {
 		l.refuse(m, wire.CodeMethodNotFound, "the client that reads the lists has no such method")
 		return
 	}
-	pong := fmt.Appendf(nil, `{"jsonrpc":"2.0","id":%s,"result":{}}`, m.Bytes(m.ID))
-	c.backend.service.run(func() { _ = l.send(l.ctx, pong, nil) })
+	l.post(fmt.Appendf(nil, `{"jsonrpc":"2.0","id":%s,"result":{}}`, m.Bytes(m.ID)))
 }
 
 func (c *catalogue) lost(*link) {}

@@ -53,6 +53,7 @@ func (j *Join) open(_ context.Context, s *session, c *call, m *wire.Message, _ m
 		return err
 	}
 	s.memory.set(func() { s.memory.initialize, s.memory.version = m, version })
+	s.release(c)
 	c.answer(result)
 	return nil
 }

@@ -21,7 +21,8 @@ type link struct {
 	ctx     context.Context // ended with the stream
 	cancel  context.CancelFunc
 	sending chan struct{} // holds one while a frame is sent: gRPC allows no more
-	asked   int           // of the client, not answered yet; the session's lock guards it
+	posting posting
+	asked   int // of the client, not answered yet; the session's lock guards it
 
 	mu    sync.Mutex
 	count int64
@@ -155,10 +156,15 @@ func (l *link) find(ok func(*call) bool) (found *call) {
 // send sends a message. What holds it up is a plugin that does not read: the
 // wait for one's turn ends with ctx, and a send under way with the link.
 func (l *link) send(ctx context.Context, message []byte, header map[string]string) error {
-	if err := l.turn(ctx); err != nil {
+	if err := l.turn(ctx, nil); err != nil {
 		return err
 	}
 	defer func() { <-l.sending }()
+	return l.write(message, header)
+}
+
+// write sends a message when it is its turn.
+func (l *link) write(message []byte, header map[string]string) error {
 	if err := l.stream.Send(&plughostv1.Frame{Message: message, Header: header}); err != nil {
 		return l.backend.service.errLost() // why is with the receiver
 	}
@@ -167,19 +173,21 @@ func (l *link) send(ctx context.Context, message []byte, header map[string]strin
 
 // closeSend tells the plugin that nothing more comes.
 func (l *link) closeSend(ctx context.Context) error {
-	if err := l.turn(ctx); err != nil {
+	if err := l.turn(ctx, nil); err != nil {
 		return err
 	}
 	defer func() { <-l.sending }()
 	return l.stream.CloseSend()
 }
 
-// turn waits until nobody else sends.
-func (l *link) turn(ctx context.Context) error {
+// turn waits until nobody else sends. What is to be sent may be over before.
+func (l *link) turn(ctx context.Context, over <-chan struct{}) error {
 	select {
 	case l.sending <- struct{}{}:
 	case <-ctx.Done():
 		return ctx.Err()
+	case <-over:
+		return errCancelled
 	case <-l.ctx.Done():
 		return l.backend.service.errLost()
 	}
@@ -193,7 +201,14 @@ func (l *link) turn(ctx context.Context) error {
 // sendCall sends the request of a call that has begun. The call fails if that
 // cannot be done.
 func (l *link) sendCall(ctx context.Context, c *call, m *wire.Message, header map[string]string) {
-	if err := l.send(ctx, m.Replace(nil, m.ID, number(c.number)), header); err != nil {
+	err := l.turn(ctx, c.out.over)
+	if err == nil {
+		if err = errCancelled; !c.cancelled.Load() { // else the plugin may have been told before it is called
+			err = l.write(m.Replace(nil, m.ID, number(c.number)), header)
+		}
+		<-l.sending
+	}
+	if err != nil {
 		l.fail(c, err)
 	}
 }
@@ -206,10 +221,9 @@ func (l *link) fail(c *call, why error) {
 }
 
 // refuse answers a request of the plugin that cannot be passed on. It does not
-// wait, so it is not the receiver's goroutine that sends.
+// wait.
 func (l *link) refuse(m *wire.Message, code int, reason string) {
-	answer := errorMessage(m.Bytes(m.ID), &refusal{code: code, reason: reason})
-	l.backend.service.run(func() { _ = l.send(l.ctx, answer, nil) })
+	l.post(errorMessage(m.Bytes(m.ID), &refusal{code: code, reason: reason}))
 }
 
 func number(n int64) []byte { return strconv.AppendInt(nil, n, 10) }

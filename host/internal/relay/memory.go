@@ -138,6 +138,7 @@ func (s *session) restore(a *attachment, b *backend) (*link, error) {
 	if err != nil {
 		return nil, err
 	}
+	defer context.AfterFunc(ctx, l.cancel)() // a plugin that does not read holds up who sends
 	said, err := s.retell(ctx, l)
 	if err != nil {
 		l.cancel()
@@ -244,6 +245,7 @@ func (l *link) ask(ctx context.Context, m *wire.Message) (*wire.Message, error) 
 		}
 		return answer, nil
 	case <-ctx.Done():
+		l.forget(c)
 		return nil, context.Cause(ctx)
 	}
 }

@@ -30,11 +30,12 @@ type outbox struct {
 	items   []item
 	bytes   int
 	closed  bool           // nothing comes any more
+	over    chan struct{}  // closed then
 	hanging *time.Duration // the client is to go, and to come again after that
 	wake    chan struct{}  // holds one when there is something to take
 }
 
-func (o *outbox) init() { o.wake = make(chan struct{}, 1) }
+func (o *outbox) init() { o.wake, o.over = make(chan struct{}, 1), make(chan struct{}) }
 
 // offer adds a message, unless too much is waiting.
 func (o *outbox) offer(i item) bool {
@@ -97,6 +98,7 @@ func (o *outbox) close(last item) {
 	}
 	o.items = append(o.items, last)
 	o.closed = true
+	close(o.over)
 	o.signal()
 }
 

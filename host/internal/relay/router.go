@@ -13,7 +13,8 @@ type router interface {
 	// know waits until all is known that the router needs for a request, if it
 	// can be.
 	know(ctx context.Context, g Grants, m *wire.Message)
-	// open answers the initialize of a session, or has it answered.
+	// open answers the initialize of a session, whose call is claimed, or has it
+	// answered.
 	open(ctx context.Context, s *session, c *call, m *wire.Message, header map[string]string) error
 	// route says what becomes of a request. s is nil if it has no session.
 	route(s *session, g Grants, m *wire.Message) (route, error)
@@ -82,9 +83,6 @@ func (o single) open(ctx context.Context, s *session, c *call, m *wire.Message, 
 		return err
 	}
 	if err := a.adopt(s, l); err != nil {
-		return err
-	}
-	if err := s.claim(c); err != nil {
 		return err
 	}
 	if err := s.begin(l, c, m); err != nil {

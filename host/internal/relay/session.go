@@ -9,6 +9,7 @@ import (
 	"slices"
 	"strconv"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	plughostv1 "github.com/plughost/plughost/shared/proto/plughost/v1"
@@ -53,6 +54,7 @@ type session struct {
 
 	outbox    outbox        // of the stream that the client opens with GET
 	listener  chan struct{} // closed to end that stream; nil if there is none
+	catching  atomic.Bool   // links are opened in place of lost ones
 	busy      int           // POST requests in progress
 	idleTimer *time.Timer
 }
@@ -227,7 +229,15 @@ func (s *session) claim(c *call) error {
 func (s *session) release(c *call) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	delete(s.calls, string(c.id))
+	s.forgetCall(c)
+}
+
+// forgetCall takes a call out of the session's table, unless that was done: another
+// one may have its id. The lock is held.
+func (s *session) forgetCall(c *call) {
+	if s.calls[string(c.id)] == c {
+		delete(s.calls, string(c.id))
+	}
 }
 
 // begin puts a call that is claimed, of the client's request m, into the table of
@@ -240,7 +250,7 @@ func (s *session) begin(l *link, c *call, m *wire.Message) error {
 		if learn != nil && answer != nil && answer.Result.Found() && s.keeps(c) {
 			learn(answer)
 		}
-		delete(s.calls, string(c.id))
+		s.forgetCall(c)
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"net/http"
+	"sync"
 	"time"
 
 	"github.com/plughost/plughost/host/internal/caller"
@@ -32,10 +33,12 @@ func (r *Relay) servePost(w http.ResponseWriter, req *http.Request) {
 	case wire.Request:
 		s.serveCall(w, req, &m)
 	case wire.Notification:
-		s.takeNotification(req.Context(), &m)
+		s.await(req.Context(), s.takeNotification(&m))
 		w.WriteHeader(http.StatusAccepted)
 	default:
-		s.takeAnswer(req.Context(), &m)
+		if q, ok := s.takeQuestion(m.Bytes(m.ID)); ok {
+			q.answer(req.Context(), &m)
+		}
 		w.WriteHeader(http.StatusAccepted)
 	}
 }
@@ -91,8 +94,12 @@ func (s *session) start(w http.ResponseWriter, req *http.Request, m *wire.Messag
 		}
 	}()
 	c := newCall(m)
-	s.relay.router.know(req.Context(), s.granted(), m)
-	if err := s.relay.router.open(req.Context(), s, c, m, passedOn(req.Header)); err != nil {
+	err := s.claim(c)
+	if err == nil {
+		s.relay.router.know(req.Context(), s.granted(), m)
+		err = s.relay.router.open(req.Context(), s, c, m, passedOn(req.Header))
+	}
+	if err != nil {
 		writeError(w, http.StatusOK, c.id, err)
 		return
 	}
@@ -107,7 +114,11 @@ func (s *session) start(w http.ResponseWriter, req *http.Request, m *wire.Messag
 // serveCall makes a call and answers with what comes of it. It goes on if the
 // client leaves, as clients of these revisions expect.
 func (s *session) serveCall(w http.ResponseWriter, req *http.Request, m *wire.Message) {
-	c, err := s.make(req.Context(), m, passedOn(req.Header))
+	c := newCall(m)
+	err := s.claim(c)
+	if err == nil {
+		err = s.make(req.Context(), c, m, passedOn(req.Header))
+	}
 	switch {
 	case errors.Is(err, errEnded):
 		http.Error(w, "the session has ended: begin another one with initialize", http.StatusNotFound)
@@ -131,33 +142,28 @@ func (s *session) serveCall(w http.ResponseWriter, req *http.Request, m *wire.Me
 	}
 }
 
-// make makes a call of a client's request. With it the client gets what it should
-// have heard.
-func (s *session) make(ctx context.Context, m *wire.Message, header map[string]string) (*call, error) {
-	c := newCall(m)
-	if err := s.claim(c); err != nil {
-		return nil, err
-	}
+// make makes a call, that is claimed, of a client's request. With it the client
+// gets what it should have heard.
+func (s *session) make(ctx context.Context, c *call, m *wire.Message, header map[string]string) error {
 	s.relay.router.know(ctx, s.granted(), m)
 	rt, err := s.relay.router.route(s, s.granted(), m)
 	switch {
 	case err != nil:
 	case rt.to == nil:
-		s.answer(c, m, rt)
+		s.answer(ctx, c, m, rt)
 	default:
 		err = s.forward(ctx, c, m, rt, header)
 	}
 	if err != nil {
 		s.release(c)
-		return nil, err
 	}
-	return c, nil
+	return err
 }
 
 // answer answers a call that no service takes.
-func (s *session) answer(c *call, m *wire.Message, rt route) {
+func (s *session) answer(ctx context.Context, c *call, m *wire.Message, rt route) {
 	if rt.every {
-		s.tellEvery(m)
+		s.await(ctx, s.tellEvery(m))
 	}
 	s.release(c)
 	s.tellWith(c)
@@ -181,16 +187,24 @@ func (s *session) forward(ctx context.Context, c *call, m *wire.Message, rt rout
 }
 
 // tellEvery has all services of the session take a request, and those that come
-// later.
-func (s *session) tellEvery(m *wire.Message) {
+// later. What it returns is closed as each has.
+func (s *session) tellEvery(m *wire.Message) (done []<-chan struct{}) {
 	if learn := s.memory.learner(nil, m); learn != nil {
 		learn(nil)
 	}
-	s.each(s.linked(), func(l *link) {
-		ctx, cancel := context.WithTimeout(l.ctx, restoreTimeout)
-		defer cancel()
-		_, _ = l.ask(ctx, m) // one that cannot do it need not
-	})
+	for _, l := range s.linked() {
+		taken := make(chan struct{})
+		asked := l.backend.service.run(func() {
+			defer close(taken)
+			ctx, cancel := context.WithTimeout(l.ctx, restoreTimeout)
+			defer cancel()
+			_, _ = l.ask(ctx, m) // one that cannot do it need not
+		})
+		if asked {
+			done = append(done, taken)
+		}
+	}
+	return done
 }
 
 // tellWith has a client that does not listen get with a call what it should
@@ -214,8 +228,8 @@ func tokenOf(m *wire.Message) []byte {
 }
 
 // takeNotification passes a notification on, as far as there is somebody to
-// pass it to.
-func (s *session) takeNotification(ctx context.Context, m *wire.Message) {
+// pass it to. What it returns is closed as it is sent to each.
+func (s *session) takeNotification(m *wire.Message) (sent []<-chan struct{}) {
 	message, links := m.Raw, s.linked()
 	switch string(m.Method) {
 	case "notifications/initialized":
@@ -223,52 +237,44 @@ func (s *session) takeNotification(ctx context.Context, m *wire.Message) {
 	case "notifications/progress":
 		at, err := m.ProgressToken()
 		if err != nil || !at.Found() {
-			return
+			return nil
 		}
 		links = s.askers(m.Bytes(at))
 	case "notifications/cancelled":
 		at, err := m.CancelledID()
 		if err != nil {
-			return
+			return nil
 		}
 		c := s.cancelled(m.Bytes(at))
 		if c == nil {
-			return
+			return nil
 		}
 		message, links = m.Replace(nil, at, number(c.number)), []*link{c.link}
 	}
-	if len(links) == 1 {
-		_ = links[0].send(ctx, message, nil) // who is gone need not hear of it
-		return
+	for _, l := range links {
+		sent = append(sent, l.post(message))
 	}
-	s.each(links, func(l *link) { _ = l.send(l.ctx, message, nil) })
+	return sent
 }
 
-// each does something with several links, and does not wait long for one that
-// takes its time.
-func (s *session) each(links []*link, do func(*link)) {
-	done := make(chan struct{}, len(links))
-	for _, l := range links {
-		if !l.backend.service.run(func() { do(l); done <- struct{}{} }) {
-			done <- struct{}{}
-		}
-	}
+// await waits until all is done, but not long for what takes its time.
+func (s *session) await(ctx context.Context, done []<-chan struct{}) {
 	late := time.NewTimer(s.relay.options.Quiet)
 	defer late.Stop()
-	for range links {
+	for _, one := range done {
 		select {
-		case <-done:
+		case <-one:
 		case <-late.C:
+			return
+		case <-ctx.Done():
 			return
 		}
 	}
 }
 
-// takeAnswer passes the client's answer on to the instance that asked.
-func (s *session) takeAnswer(ctx context.Context, m *wire.Message) {
-	if q, ok := s.takeQuestion(m.Bytes(m.ID)); ok {
-		_ = q.link.send(ctx, m.Replace(nil, m.ID, q.id), nil)
-	}
+// answer passes the client's answer on to the instance that asked.
+func (q question) answer(ctx context.Context, m *wire.Message) {
+	_ = q.link.send(ctx, m.Replace(nil, m.ID, q.id), nil) // who is gone need not hear of it
 }
 
 // serveGet opens the stream on which a client listens, or takes up a lost one.
@@ -293,11 +299,17 @@ func (r *Relay) serveGet(w http.ResponseWriter, req *http.Request) {
 // catchUp gives a session that is listened to links in place of those that it
 // has lost.
 func (s *session) catchUp() {
+	if !s.catching.CompareAndSwap(false, true) {
+		return
+	}
+	defer s.catching.Store(false)
 	ctx, cancel := context.WithTimeout(s.ctx, restoreTimeout)
 	defer cancel()
+	var services sync.WaitGroup
 	for _, service := range s.used() {
-		_, _ = s.attached(ctx, service) // else with its next message
+		services.Go(func() { _, _ = s.attached(ctx, service) }) // else with its next message
 	}
+	services.Wait()
 }
 
 // serveDelete ends a session.

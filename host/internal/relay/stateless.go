@@ -129,7 +129,9 @@ func (r *Relay) serveAlone(w http.ResponseWriter, req *http.Request, m *wire.Mes
 		writeRefusal(w, c.id, err)
 		return
 	}
+	sent := context.AfterFunc(req.Context(), n.cancel) // a plugin that does not read holds up who sends
 	n.sendCall(req.Context(), c, rt.message, passedOn(req.Header))
+	sent()
 	y := reply{w: w, r: req, call: c, quiet: patience, until: r.life, statuses: true}
 	if !y.write() && n.abandon(c) {
 		c.end(OutcomeCancelled)
@@ -215,6 +217,7 @@ func (l *link) giveUp(message []byte) {
 	defer l.cancel()
 	ctx, cancel := context.WithTimeout(l.ctx, leaveTimeout)
 	defer cancel()
+	defer context.AfterFunc(ctx, l.cancel)() // a plugin that does not read holds up who sends
 	if l.send(ctx, message, nil) != nil || l.closeSend(ctx) != nil {
 		return
 	}

@@ -59,36 +59,44 @@ func (c *Client) Serve(ctx context.Context) error {
 		}
 		switch m.Kind {
 		case wire.Request:
-			serving.Go(func() { c.serve(ctx, &m) })
+			// Its cancellation may come next.
+			made := newCall(&m)
+			if err := c.session.claim(made); err != nil {
+				c.send(errorMessage(made.id, err))
+				continue
+			}
+			serving.Go(func() { c.serve(ctx, made, &m) })
 		case wire.Notification:
-			c.session.takeNotification(ctx, &m)
+			c.session.takeNotification(&m)
 		default:
-			c.session.takeAnswer(ctx, &m)
+			if q, ok := c.session.takeQuestion(m.Bytes(m.ID)); ok {
+				serving.Go(func() { q.answer(ctx, &m) })
+			}
 		}
 	}
 }
 
-// serve answers a request.
-func (c *Client) serve(ctx context.Context, m *wire.Message) {
-	made, err := c.make(ctx, m)
-	if err != nil {
-		c.send(errorMessage(m.Bytes(m.ID), err))
+// serve answers a request, whose call the session has.
+func (c *Client) serve(ctx context.Context, made *call, m *wire.Message) {
+	if err := c.make(ctx, made, m); err != nil {
+		c.session.release(made)
+		c.send(errorMessage(made.id, err))
 		return
 	}
 	c.pump(ctx, &made.out)
 }
 
-func (c *Client) make(ctx context.Context, m *wire.Message) (*call, error) {
-	c.session.relay.router.know(ctx, c.session.granted(), m)
+func (c *Client) make(ctx context.Context, made *call, m *wire.Message) error {
+	s := c.session
+	s.relay.router.know(ctx, s.granted(), m)
 	m, err := c.check(m)
 	if err != nil {
-		return nil, err
+		return err
 	}
-	if string(m.Method) == "initialize" && c.session.memory.revision() == "" {
-		first := newCall(m)
-		return first, c.session.relay.router.open(ctx, c.session, first, m, nil)
+	if string(m.Method) == "initialize" && s.memory.revision() == "" {
+		return s.relay.router.open(ctx, s, made, m, nil)
 	}
-	return c.session.make(ctx, m, nil)
+	return s.make(ctx, made, m, nil)
 }
 
 // pump sends what is taken from an outbox, until its last message or ctx ends.

@@ -1,0 +1,230 @@
+package gateway
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"runtime"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+
+	"github.com/modelcontextprotocol/go-sdk/mcp"
+
+	plughostv1 "github.com/plughost/plughost/shared/proto/plughost/v1"
+)
+
+const listsOneTool = `"result":{"tools":[{"name":"x","inputSchema":{"type":"object"}}]}`
+
+// A plugin that asks again and again what nobody can answer, and reads none of the
+// refusals, costs little, and its other calls go on.
+func TestPluginThatReadsNoRefusalsCostsLittle(t *testing.T) {
+	f := newFront(t, mcpConfig("a"))
+	const asks = 20_000
+	goOn := make(chan struct{})
+	var refused atomic.Int32
+	f.ready("a", unruly(t, func(stream frames, m message) string {
+		switch m.Method {
+		case "initialize":
+			return initialized
+		case "tools/list":
+			return listsOneTool
+		case "":
+			refused.Add(1)
+			return ""
+		case "tools/call":
+			select {
+			case <-goOn:
+				return `"result":{"content":[]}`
+			default:
+			}
+			nobodys := int64(4711)
+			for i := range asks {
+				_ = stream.Send(&plughostv1.Frame{Request: &nobodys, Message: fmt.Appendf(nil, `{"jsonrpc":"2.0","id":%d,"method":"ping"}`, i)})
+			}
+			send(stream, fmt.Sprintf(`{"jsonrpc":"2.0","id":%s,"result":{"content":[]}}`, m.ID))
+			<-goOn
+			return ""
+		}
+		return methodNotFound
+	}))
+	c := f.open(nil)
+	before := runtime.NumGoroutine()
+	for range 2 {
+		if a := c.ask("tools/call", `"name":"x"`); !strings.Contains(a.body, "content") {
+			t.Fatalf("%s", a.body)
+		}
+		if n := runtime.NumGoroutine() - before; n > 100 {
+			t.Errorf("%d goroutines more", n)
+		}
+		select {
+		case <-goOn:
+		default:
+			close(goOn)
+		}
+	}
+	eventually(t, "what waited is read", func() bool { return refused.Load() > 0 })
+	if n := refused.Load(); n == asks {
+		t.Errorf("%d refusals waited to be read", n)
+	}
+}
+
+// stuck is a plugin that reads nothing more once it is called.
+func stuck(t *testing.T, called chan<- struct{}) *fakeInstance {
+	return unruly(t, func(stream frames, m message) string {
+		switch m.Method {
+		case "initialize":
+			return initialized
+		case "tools/list":
+			return listsOneTool
+		case "tools/call":
+			called <- struct{}{}
+			<-stream.Context().Done()
+			return ""
+		}
+		return methodNotFound
+	})
+}
+
+// large are arguments of more than a stream takes unread.
+var large = map[string]any{"x": strings.Repeat("x", 1<<20)}
+
+func TestPluginThatDoesNotReadHoldsUpNothingElseOfAnAgent(t *testing.T) {
+	f := newFront(t, mcpConfig("stuck"), mcpConfig("a"), agentConfig("echo", "*/*"))
+	called := make(chan struct{}, 1)
+	f.ready("stuck", stuck(t, called))
+	f.ready("a", newPlugin(t, newServer("one")))
+	agent := newFakeAgent(t, card(), &echoAgent{})
+	f.readyAgent("echo", agent)
+	session := <-agent.tools
+	one := func() {
+		t.Helper()
+		if got, err := call(t.Context(), session, "a__one"); got != "one" || err != nil {
+			t.Errorf("%q, error %v", got, err)
+		}
+	}
+	one()
+	ctx, cancel := context.WithCancel(t.Context())
+	var calls sync.WaitGroup
+	for range 3 {
+		calls.Go(func() {
+			_, _ = session.CallTool(ctx, &mcp.CallToolParams{Name: "stuck__x", Arguments: large})
+		})
+	}
+	<-called
+	one()
+	cancel() // which the plugin does not read either
+	calls.Wait()
+	one()
+}
+
+// A plugin's stream for one request alone ends with the request, also if the plugin
+// has not read it.
+func TestRequestThatIsNotReadEndsWithItsClient(t *testing.T) {
+	f := newFront(t, mcpConfig("a"))
+	var streams atomic.Int32
+	opened, ended := make(chan struct{}), make(chan struct{})
+	f.ready("a", newRawPlugin(t, func(stream frames) error {
+		if streams.Add(1) == 3 { // after those for the lists, and for its revisions
+			close(opened)
+			<-stream.Context().Done()
+			close(ended)
+			return nil
+		}
+		for {
+			frame, err := stream.Recv()
+			if err != nil {
+				return nil
+			}
+			var m message
+			if err := json.Unmarshal(frame.GetMessage(), &m); err != nil {
+				return err
+			}
+			switch m.Method {
+			case "initialize":
+				send(stream, fmt.Sprintf(`{"jsonrpc":"2.0","id":%s,%s}`, m.ID, initialized))
+			case "tools/list":
+				send(stream, fmt.Sprintf(`{"jsonrpc":"2.0","id":%s,%s}`, m.ID, listsOneTool))
+			case "server/discover":
+				send(stream, fmt.Sprintf(`{"jsonrpc":"2.0","id":%s,"result":{"supportedVersions":[%q]}}`, m.ID, modern))
+			default:
+				send(stream, fmt.Sprintf(`{"jsonrpc":"2.0","id":%s,%s}`, m.ID, methodNotFound))
+			}
+		}
+	}))
+	ctx, cancel := context.WithCancel(t.Context())
+	arguments, err := json.Marshal(large)
+	if err != nil {
+		t.Fatal(err)
+	}
+	body := fmt.Sprintf(`{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"x","arguments":%s,%s}}`, arguments, rawMeta)
+	request, err := http.NewRequestWithContext(ctx, http.MethodPost, f.url+"/mcp/a", strings.NewReader(body))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for name, value := range map[string]string{
+		"Content-Type": "application/json", "Accept": "application/json, text/event-stream",
+		"Mcp-Protocol-Version": modern, "Mcp-Method": "tools/call", "Mcp-Name": "x",
+	} {
+		request.Header.Set(name, value)
+	}
+	left := make(chan struct{})
+	go func() {
+		defer close(left)
+		if response, err := http.DefaultClient.Do(request); err == nil {
+			_ = response.Body.Close()
+			t.Errorf("status %d", response.StatusCode)
+		}
+	}()
+	<-opened
+	cancel()
+	<-left
+	<-ended
+}
+
+// A call that an agent cancels is not made, also while it is found out whose it is.
+func TestAgentCancelsACallBeforeItIsKnownWhoseItIs(t *testing.T) {
+	f := newFront(t, mcpConfig("a"), mcpConfig("b"), agentConfig("echo", "*/*"))
+	f.ready("a", newPlugin(t, newServer("one")))
+	agent := newFakeAgent(t, card(), &echoAgent{})
+	f.readyAgent("echo", agent)
+	session := <-agent.tools
+	var calls atomic.Int32
+	listing, list := make(chan struct{}, 1), make(chan struct{})
+	f.enter("a", "starting", "") // so that b's list is read for who needs it alone
+	f.ready("b", unruly(t, func(_ frames, m message) string {
+		switch m.Method {
+		case "initialize":
+			return initialized
+		case "tools/list":
+			listing <- struct{}{}
+			<-list
+			return listsOneTool
+		case "tools/call":
+			calls.Add(1)
+			return `"result":{"content":[{"type":"text","text":"x"}]}`
+		}
+		return methodNotFound
+	}))
+	ctx, cancel := context.WithCancel(t.Context())
+	failed := make(chan struct{})
+	go func() {
+		defer close(failed)
+		_, _ = call(ctx, session, "b__x")
+	}()
+	<-listing
+	cancel()
+	<-failed
+	if err := session.Ping(t.Context(), nil); err != nil { // the gateway has read the cancellation
+		t.Fatal(err)
+	}
+	close(list)
+	if got, err := call(t.Context(), session, "b__x"); got != "x" || err != nil {
+		t.Errorf("another call: %q, error %v", got, err)
+	}
+	if n := calls.Load(); n != 1 {
+		t.Errorf("%d calls were made, want 1", n)
+	}
+}
