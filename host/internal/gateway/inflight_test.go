@@ -10,6 +10,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/modelcontextprotocol/go-sdk/mcp"
+
 	"github.com/plughost/plughost/host/internal/config"
 	plughostv1 "github.com/plughost/plughost/shared/proto/plughost/v1"
 )
@@ -179,5 +181,91 @@ func TestQuestionIsWithdrawnAfterItsCall(t *testing.T) {
 		if got := eventsOf(listens.Body)(); got != want {
 			t.Errorf("%s: %s, want %s", at.path, got, want)
 		}
+	}
+}
+
+// A client that could not come back to its stream keeps it, though the plugin would
+// have it go.
+func TestStreamThatAClientCannotComeBackToStaysOpen(t *testing.T) {
+	for _, at := range endpoints {
+		for _, version := range versions {
+			t.Run(at.path+" "+version, func(t *testing.T) {
+				f := newFront(t, mcpConfig("a"))
+				server, goOn := newServer(), make(chan struct{})
+				addTool(server, "later", func(ctx context.Context, req *mcp.CallToolRequest) (*mcp.CallToolResult, error) {
+					req.Extra.CloseSSEStream(mcp.CloseSSEStreamArgs{RetryAfter: time.Millisecond})
+					progress := &mcp.ProgressNotificationParams{ProgressToken: req.Params.GetProgressToken(), Progress: 1}
+					if err := req.Session.NotifyProgress(ctx, progress); err != nil {
+						return nil, err
+					}
+					select {
+					case <-goOn:
+					case <-ctx.Done(): // the client is gone
+					}
+					return text("later"), nil
+				})
+				f.ready("a", newPlugin(t, server))
+				session := f.connect(at.path, version, &mcp.ClientOptions{
+					ProgressNotificationHandler: func(context.Context, *mcp.ProgressNotificationClientRequest) { close(goOn) },
+				})
+				params := &mcp.CallToolParams{Name: at.prefix + "later"}
+				params.SetProgressToken("p")
+				result, err := session.CallTool(t.Context(), params)
+				if err != nil || result.Content[0].(*mcp.TextContent).Text != "later" {
+					t.Errorf("%v, error %v", result, err)
+				}
+			})
+		}
+	}
+}
+
+// Who has come back to a call waits for its answer, and is not idle.
+func TestSessionDoesNotEndWhileItsClientWaitsForAnAnswerAgain(t *testing.T) {
+	f := newLastingFront(t, 200*time.Millisecond)
+	server, goOn := newServer(), make(chan struct{})
+	addTool(server, "later", func(_ context.Context, req *mcp.CallToolRequest) (*mcp.CallToolResult, error) {
+		req.Extra.CloseSSEStream(mcp.CloseSSEStreamArgs{RetryAfter: time.Millisecond})
+		<-goOn
+		return text("later"), nil
+	})
+	f.ready("a", newPlugin(t, server))
+	c := f.open(nil)
+	_, id, _ := strings.Cut(c.post(callOf(1, "later")).body, "id: ")
+	id, _, _ = strings.Cut(id, "\n")
+	again := c.send(http.MethodGet, "", map[string]string{"Last-Event-ID": id})
+	defer again.Body.Close()
+	f.open(nil)
+	eventually(t, "the session that does nothing has ended", func() bool { return f.Sessions()["a"] < 2 })
+	close(goOn)
+	if got := eventsOf(again.Body)(); !strings.Contains(got, `"text":"later"`) {
+		t.Errorf("%s", got)
+	}
+}
+
+// Whatever else a plugin says to a client that does not listen, it hears that the
+// lists have changed.
+func TestFloodOfAPluginDoesNotDropThatItsListHasChanged(t *testing.T) {
+	f := newFront(t, mcpConfig("a"))
+	f.ready("a", unruly(t, func(stream frames, m message) string {
+		switch m.Method {
+		case "initialize":
+			return initialized
+		case "tools/list":
+			return `"result":{"tools":[{"name":"x","inputSchema":{"type":"object"}}]}`
+		case "tools/call":
+			none := int64(0)
+			for i := range 2000 {
+				_ = stream.Send(&plughostv1.Frame{Request: &none, Message: fmt.Appendf(nil, `{"jsonrpc":"2.0","method":"notifications/message","params":{"level":"info","data":%d}}`, i)})
+			}
+			over := int64(4711)
+			_ = stream.Send(&plughostv1.Frame{Request: &over, Message: []byte(`{"jsonrpc":"2.0","method":"notifications/tools/list_changed"}`)})
+			return `"result":{"content":[]}`
+		}
+		return methodNotFound
+	}))
+	c := f.open(nil)
+	c.post(callOf(1, "x"))
+	if a := c.post(`{"jsonrpc":"2.0","id":2,"method":"tools/list"}`); !strings.Contains(a.body, "tools/list_changed") {
+		t.Errorf("%d messages, and not that", len(a.messages))
 	}
 }

@@ -33,13 +33,10 @@ type reply struct {
 	until context.Context // of what the call belongs to: its end ends the reply, soon
 	// statuses says that errors have their own HTTP status.
 	statuses bool
-	// prime is the id of the stream, by which a client can come back to it, or
-	// empty.
-	prime string
 	// before, if there is one, is called before the headers are written. It is told
 	// whether the answer is known.
 	before func(answered bool)
-	primed bool // the client has prime
+	primed bool // the client knows by what it can come back
 }
 
 // write writes the answer, and all that comes before it. It reports whether the
@@ -51,6 +48,8 @@ func (y *reply) write() bool {
 	case <-y.call.out.wake:
 	case <-timer.C:
 	case <-y.r.Context().Done():
+	}
+	if y.r.Context().Err() != nil {
 		return false
 	}
 	t := y.call.out.take()
@@ -83,23 +82,28 @@ func (y *reply) plain(i item) bool {
 func (y *reply) stream(t taken) bool {
 	defer hurry(y.until, y.w)()
 	e := newEvents(y.w)
-	if y.prime != "" {
+	if y.call.stream != "" {
 		y.primed = true
-		if e.write("id: %s\ndata: \n\n", y.prime) != nil {
+		if e.write("id: %s\ndata: \n\n", y.call.stream) != nil {
 			y.call.out.putBack(t.items)
 			return false
 		}
 	}
-	return e.pump(y.r.Context(), &y.call.out, t, nil)
+	return e.pump(y.r.Context(), &y.call.out, t)
 }
 
 // hurry gives a client that does not read little time when ctx ends. The
 // function that it returns ends the watch.
 func hurry(ctx context.Context, w http.ResponseWriter) (stop func()) {
 	control := http.NewResponseController(w)
-	unwatch := context.AfterFunc(ctx, func() { _ = control.SetWriteDeadline(time.Now().Add(closeGrace)) })
+	hurried := make(chan struct{})
+	unwatch := context.AfterFunc(ctx, func() {
+		defer close(hurried)
+		_ = control.SetWriteDeadline(time.Now().Add(closeGrace))
+	})
 	return func() {
 		if !unwatch() {
+			<-hurried
 			_ = control.SetWriteDeadline(time.Time{}) // the connection may serve another request
 		}
 	}
@@ -151,9 +155,9 @@ func (e *events) message(i item) error {
 }
 
 // pump writes what is taken from an outbox, t first, until its last message,
-// and reports whether that was written. It ends before if the client is gone
-// or to go, or with stop.
-func (e *events) pump(ctx context.Context, out *outbox, t taken, stop <-chan struct{}) bool {
+// and reports whether that was written. It ends before if the client is gone or to
+// go, and then leaves what it has not written.
+func (e *events) pump(ctx context.Context, out *outbox, t taken) bool {
 	if e.control.Flush() != nil {
 		out.putBack(t.items)
 		return false
@@ -174,17 +178,19 @@ func (e *events) pump(ctx context.Context, out *outbox, t taken, stop <-chan str
 			_ = e.write("retry: %d\n\n", t.retry.Milliseconds())
 			return false
 		}
+		t = taken{}
 		select {
 		case <-out.wake:
+			if ctx.Err() != nil { // it ended at the same time
+				out.again()
+				return false
+			}
 			t = out.take()
 		case <-alive.C:
 			if e.write(": alive\n\n") != nil {
 				return false
 			}
-			t = taken{}
 		case <-ctx.Done():
-			return false
-		case <-stop:
 			return false
 		}
 	}

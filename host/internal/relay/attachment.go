@@ -56,11 +56,7 @@ func (s *session) detach() {
 	for _, c := range s.calls {
 		s.keepAttached(&c.out)
 	}
-	for stream, c := range s.parked {
-		if !s.keeps(c) {
-			delete(s.parked, stream)
-		}
-	}
+	s.abandonParked(func(c *call) bool { return !s.keeps(c) })
 }
 
 // keeps reports whether a call is of a service that the session has. The lock is

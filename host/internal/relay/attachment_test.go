@@ -33,10 +33,10 @@ func (s *session) subscribe(t *testing.T, service *Service) *wire.Message {
 	return &m
 }
 
-// callOf is a call that a service has.
-func callOf(service *Service) *call {
-	c := &call{link: &link{backend: &backend{service: service}}}
-	c.out.init()
+// callOf is a call that a service has, to which its client can come back by an id.
+func callOf(service *Service, stream string) *call {
+	c := newCallNamed(stream)
+	c.link = &link{backend: &backend{service: service}}
 	return c
 }
 
@@ -54,11 +54,11 @@ func TestSessionKeepsNothingOfAServiceThatIsOutOfReach(t *testing.T) {
 			ofA, ofB := s.subscribe(t, a), s.subscribe(t, b)
 			s.outbox.offer(item{head: []byte("of a"), of: a})
 			s.outbox.offer(item{head: []byte("of b"), of: b})
-			mixed := callOf(a)
+			mixed := callOf(a, "call-1")
 			mixed.out.offer(item{head: []byte("of b"), of: b})
-			s.park("call-1", mixed)
-			s.park("call-2", callOf(b))
-			late := callOf(b)
+			s.park(mixed)
+			s.park(callOf(b, "call-2"))
+			late := callOf(b, "call-3")
 
 			lose(j, s, a)
 			if s.memory.subscribedAt(ofA) != a || s.memory.subscribedAt(ofB) != nil {
@@ -67,9 +67,9 @@ func TestSessionKeepsNothingOfAServiceThatIsOutOfReach(t *testing.T) {
 			if got := s.takeAttached(&s.outbox).items; len(got) != 1 || string(got[0].head) != "of a" {
 				t.Errorf("%d messages wait for the client", len(got))
 			}
-			s.park("call-3", late)
+			s.park(late)
 			for stream, there := range map[string]bool{"call-1": true, "call-2": false, "call-3": false} {
-				if c := s.unpark(stream, nil); (c != nil) != there {
+				if c := s.unpark(stream); (c != nil) != there {
 					t.Errorf("the stream %s can be taken up: %v", stream, c != nil)
 				}
 			}

@@ -12,6 +12,7 @@ type call struct {
 	link   *link
 	number int64  // by which the plugin knows it
 	token  []byte // of its progress, if the client wants to hear of it
+	stream string // the id by which the client can come back to its answer, or empty
 	out    outbox
 	// cancelled is set when the client does not want the answer any more.
 	cancelled atomic.Bool

@@ -45,6 +45,16 @@ type listing struct {
 // changed is the notification that such a list has changed.
 func (l listing) changed() string { return "notifications/" + l.capability + "/list_changed" }
 
+// changedList is the list of whose change a notification tells, or empty.
+func changedList(method string) string {
+	for _, l := range listings {
+		if method == l.changed() {
+			return l.capability
+		}
+	}
+	return ""
+}
+
 var listings = [kindCount]listing{
 	kindTools:     {"tools/list", "tools", "tools", "name"},
 	kindPrompts:   {"prompts/list", "prompts", "prompts", "name"},

@@ -177,5 +177,5 @@ func (j *Join) reaches(g Grants, service *Service) bool {
 // passes reports whether clients get a notification of a plugin: of changed lists
 // they are told here, once.
 func (j *Join) passes(method string) bool {
-	return !slices.ContainsFunc(listings[:], func(l listing) bool { return method == l.changed() })
+	return changedList(method) == ""
 }

@@ -79,7 +79,7 @@ func (l *link) receive() {
 // take handles one frame, and reports whether the plugin makes sense.
 func (l *link) take(frame *plughostv1.Frame) bool {
 	if closing := frame.GetCloseStream(); closing != nil {
-		if c := l.call(frame.GetRequest()); c != nil {
+		if c := l.call(frame.GetRequest()); c != nil && c.stream != "" {
 			c.out.hangUp(time.Duration(closing.GetRetryAfter()) * time.Millisecond)
 		}
 		return true

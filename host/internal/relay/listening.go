@@ -205,7 +205,9 @@ func (p *part) received(l *link, _ *plughostv1.Frame, m *wire.Message) {
 	switch {
 	case current != l || !p.relay.router.passes(string(m.Method)):
 	case string(m.Method) != methodAcknowledged || p.acknowledge(m):
-		p.client.out.offer(p.forClient(m, c.number))
+		i := p.forClient(m, c.number)
+		i.list = changedList(string(m.Method))
+		p.client.out.offer(i)
 	case p.whole: // else the router tells of lists
 		p.tell(agreedChanges(m)...)
 	}
@@ -265,7 +267,7 @@ func (g *listening) changed(lists ...string) {
 // tell tells the client that lists may have changed.
 func (g *listening) tell(lists ...string) {
 	for _, list := range lists {
-		g.client.out.insist(item{head: fmt.Appendf(nil, `{"jsonrpc":"2.0","method":"notifications/%s/list_changed","params":{"_meta":{%q:%s}}}`,
+		g.client.out.offer(item{list: list, head: fmt.Appendf(nil, `{"jsonrpc":"2.0","method":"notifications/%s/list_changed","params":{"_meta":{%q:%s}}}`,
 			list, mcp.MetaKeySubscriptionID, bytes.TrimSpace(g.client.id))})
 	}
 }

@@ -19,6 +19,7 @@ type item struct {
 	head, id, tail []byte
 	status         int      // HTTP's, if it is the whole response, or 0
 	of             *Service // whose plugin said it by itself, or nil
+	list           string   // that has changed, if the message says that
 }
 
 func (i item) size() int { return len(i.head) + len(i.id) + len(i.tail) }
@@ -37,49 +38,42 @@ type outbox struct {
 
 func (o *outbox) init() { o.wake, o.over = make(chan struct{}, 1), make(chan struct{}) }
 
-// offer adds a message, unless too much is waiting.
+// offer adds a message, unless too much is waiting. That a list has changed is
+// never too much, and waits once. It reports whether the message is waiting.
 func (o *outbox) offer(i item) bool {
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	if o.full(i) {
+	switch {
+	case o.closed || i.list == "" && !o.fits(i):
 		return false
+	case i.list == "" || !o.tells(i.list):
+		o.add(i)
 	}
-	o.add(i)
 	return true
 }
 
 // offerOnce adds a message unless too much is waiting, or the same one is.
 func (o *outbox) offerOnce(i item) {
-	o.mu.Lock()
-	defer o.mu.Unlock()
-	if !o.full(i) && !o.has(i) {
-		o.add(i)
+	if !o.has(i) {
+		o.offer(i)
 	}
 }
 
-// insist adds a message of which there are few, however much is waiting, unless
-// the same one is waiting already.
-func (o *outbox) insist(i item) {
-	o.mu.Lock()
-	defer o.mu.Unlock()
-	if !o.closed && !o.has(i) {
-		o.add(i)
-	}
+// fits reports whether a message is not too much. The lock is held.
+func (o *outbox) fits(i item) bool {
+	return len(o.items) < maxWaiting && (len(o.items) == 0 || o.bytes+i.size() <= maxWaitingBytes)
 }
 
-// full reports whether there is no room for a message. The lock is held.
-func (o *outbox) full(i item) bool {
-	return o.closed || len(o.items) >= maxWaiting || len(o.items) > 0 && o.bytes+i.size() > maxWaitingBytes
+// tells reports whether it is waiting that a list has changed. The lock is held.
+func (o *outbox) tells(list string) bool {
+	return slices.ContainsFunc(o.items, func(i item) bool { return i.list == list })
 }
 
-// has reports whether the same message is waiting. The lock is held.
+// has reports whether the same message is waiting.
 func (o *outbox) has(i item) bool {
-	for _, other := range o.items {
-		if other.id == nil && string(other.head) == string(i.head) {
-			return true
-		}
-	}
-	return false
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	return slices.ContainsFunc(o.items, func(other item) bool { return other.id == nil && string(other.head) == string(i.head) })
 }
 
 // add adds a message. The lock is held.
@@ -141,18 +135,46 @@ func (o *outbox) keep(ok func(item) bool) {
 	})
 }
 
-// putBack returns what could not be written.
+// putBack puts what could not be written before what has come since. Of that what
+// is too much now is dropped.
 func (o *outbox) putBack(items []item) {
 	if len(items) == 0 {
 		return
 	}
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	o.items = append(items, o.items...)
+	since := o.items
+	o.items, o.bytes = slices.Clip(items), 0
 	for _, i := range items {
 		o.bytes += i.size()
 	}
+	for n, i := range since {
+		last := o.closed && n == len(since)-1
+		if last || i.list == "" && o.fits(i) || i.list != "" && !o.tells(i.list) {
+			o.add(i)
+		}
+	}
 	o.signal()
+}
+
+// again says once more that there is something to take: who heard it did not.
+func (o *outbox) again() {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	o.signal()
+}
+
+// abandon has nobody take what is there, which it returns, nor what comes.
+func (o *outbox) abandon() []item {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	waiting := o.items
+	o.items, o.bytes = nil, 0
+	if !o.closed {
+		o.closed = true
+		close(o.over)
+	}
+	return waiting
 }
 
 // signal says that there is something to take. The lock is held.

@@ -19,10 +19,6 @@ import (
 const (
 	// maxAsked bounds what one plugin can ask a client that does not answer.
 	maxAsked = 1000
-	// maxParked bounds the calls of a session whose stream was lost, and
-	// parkTime how long they wait for their client.
-	maxParked = 64
-	parkTime  = 5 * time.Minute
 	// cancelGrace is how long the answer to a call is waited for that its client
 	// has cancelled: plugins need not give one.
 	cancelGrace = time.Second
@@ -46,16 +42,16 @@ type session struct {
 	links   []*attachment    // to the services that it uses
 	calls   map[string]*call // in flight, by the client's id as it wrote it
 	most    int              // bounds calls, whose clients may have left
-	parked  map[string]*call // whose stream was lost, by the stream's id
+	parked  []*parked        // whose stream was lost, the earliest first
 	streams int64            // counted for their ids
 
 	asked    map[int64]question // the plugins' requests to the client
 	askCount int64
 
-	outbox    outbox        // of the stream that the client opens with GET
-	listener  chan struct{} // closed to end that stream; nil if there is none
-	catching  atomic.Bool   // links are opened in place of lost ones
-	busy      int           // POST requests in progress
+	outbox    outbox              // of the stream that the client opens with GET
+	listener  *context.CancelFunc // ends that stream; nil if there is none
+	catching  atomic.Bool         // links are opened in place of lost ones
+	busy      int                 // POST requests in progress
 	idleTimer *time.Timer
 }
 
@@ -137,7 +133,7 @@ func (s *session) end() {
 			a.link.cancel()
 		}
 	}
-	s.parked = nil
+	s.abandonParked(func(*call) bool { return true })
 }
 
 // enter counts a request of the client, during which the session is not idle.
@@ -272,6 +268,7 @@ func (s *session) cancelled(id []byte) *call {
 	if c == nil || c.cancelled.Swap(true) || c.link == nil {
 		return nil
 	}
+	s.abandonParked(func(other *call) bool { return other == c })
 	time.AfterFunc(cancelGrace, func() { c.link.fail(c, errCancelled) })
 	return c
 }
@@ -287,17 +284,16 @@ func (s *session) received(l *link, frame *plughostv1.Frame, m *wire.Message) {
 	if !s.hears(l.backend.service, string(m.Method)) {
 		return
 	}
-	out, i := s.destination(l, frame, m), item{head: m.Raw, of: l.backend.service}
+	out, i := s.destination(l, frame, m), item{head: m.Raw, of: l.backend.service, list: changedList(string(m.Method))}
 	switch {
 	case string(m.Method) == "notifications/cancelled":
 		if i, asked := s.withdraw(l, m); asked && (out == nil || !out.offer(i)) { // its call is over
 			s.outbox.offer(i)
 		}
-	case out == nil: // of a call that is over
 	case out == &s.outbox:
 		out.offerOnce(i)
-	default:
-		out.offer(i)
+	case (out == nil || !out.offer(i)) && i.list != "": // whatever becomes of the call
+		s.outbox.offer(i)
 	}
 }
 
@@ -457,7 +453,7 @@ func (s *session) changed(lists ...string) {
 		return // it is only beginning, and has seen none
 	}
 	for _, list := range lists {
-		s.outbox.insist(item{head: listChanged(list)})
+		s.outbox.offer(item{head: listChanged(list), list: list})
 	}
 }
 
@@ -475,82 +471,26 @@ func (s *session) listening() bool {
 // listen writes to the client what belongs to no call. A client that listens
 // again ends its earlier stream, which it may have lost.
 func (s *session) listen(w http.ResponseWriter, r *http.Request) {
-	stop := make(chan struct{})
+	ctx, cancel := context.WithCancel(r.Context())
+	defer cancel()
+	defer context.AfterFunc(s.ctx, cancel)()
 	s.mu.Lock()
 	if s.listener != nil {
-		close(s.listener)
+		(*s.listener)()
 	}
-	s.listener = stop
+	s.listener = &cancel
 	s.mu.Unlock()
 	defer func() {
 		s.mu.Lock()
 		defer s.mu.Unlock()
-		if s.listener == stop {
+		if s.listener == &cancel {
 			s.listener = nil
 		}
 	}()
-	ctx, cancel := context.WithCancel(r.Context())
-	defer cancel()
-	defer context.AfterFunc(s.ctx, cancel)()
 	defer hurry(s.ctx, w)()
 	e := newEvents(w)
 	if e.write(": listening\n\n") != nil {
 		return
 	}
-	e.pump(ctx, &s.outbox, s.takeAttached(&s.outbox), stop)
-}
-
-// newStream names the stream of a call, if the client can come back to it.
-func (s *session) newStream() string {
-	if s.memory.revision() < firstResumable {
-		return ""
-	}
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.streams++
-	return fmt.Sprintf("call-%d", s.streams)
-}
-
-// park keeps a call whose stream was lost for its client.
-func (s *session) park(stream string, c *call) {
-	if stream == "" {
-		return
-	}
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if s.ctx.Err() != nil || len(s.parked) >= maxParked || !s.keeps(c) {
-		return
-	}
-	if s.parked == nil {
-		s.parked = make(map[string]*call)
-	}
-	s.parked[stream] = c
-	time.AfterFunc(parkTime, func() { s.unpark(stream, c) })
-}
-
-// unpark takes a call of those that wait for their client; c is the one that is
-// meant, if there can be another one.
-func (s *session) unpark(stream string, c *call) *call {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	found := s.parked[stream]
-	if found == nil || c != nil && found != c {
-		return nil
-	}
-	delete(s.parked, stream)
-	return found
-}
-
-// resume writes what is left of a call whose stream the client has lost.
-func (s *session) resume(w http.ResponseWriter, r *http.Request, stream string) {
-	c := s.unpark(stream, nil)
-	if c == nil {
-		http.Error(w, "there is no such stream to come back to", http.StatusBadRequest)
-		return
-	}
-	defer hurry(s.ctx, w)()
-	e := newEvents(w)
-	if !e.pump(r.Context(), &c.out, s.takeAttached(&c.out), nil) {
-		s.park(stream, c)
-	}
+	e.pump(ctx, &s.outbox, s.takeAttached(&s.outbox))
 }

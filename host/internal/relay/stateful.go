@@ -85,14 +85,9 @@ func (r *Relay) serveFirst(w http.ResponseWriter, req *http.Request, m *wire.Mes
 	s.start(w, req, m)
 }
 
-// start opens a session. It ends again if the plugin does not want it. Headers that
-// go before the answer have its id too, since there are no others.
+// start opens a session. It ends again if the plugin does not want it, or the client
+// has left. Headers that go before the answer have its id too: there are no others.
 func (s *session) start(w http.ResponseWriter, req *http.Request, m *wire.Message) {
-	defer func() {
-		if s.memory.revision() == "" {
-			s.end()
-		}
-	}()
 	c := newCall(m)
 	err := s.claim(c)
 	if err == nil {
@@ -100,6 +95,7 @@ func (s *session) start(w http.ResponseWriter, req *http.Request, m *wire.Messag
 		err = s.relay.router.open(req.Context(), s, c, m, passedOn(req.Header))
 	}
 	if err != nil {
+		s.end()
 		writeError(w, http.StatusOK, c.id, err)
 		return
 	}
@@ -108,13 +104,16 @@ func (s *session) start(w http.ResponseWriter, req *http.Request, m *wire.Messag
 			w.Header().Set(headerSession, s.id)
 		}
 	}}
-	y.write()
+	if !y.write() || s.memory.revision() == "" {
+		s.end()
+	}
 }
 
 // serveCall makes a call and answers with what comes of it. It goes on if the
 // client leaves, as clients of these revisions expect.
 func (s *session) serveCall(w http.ResponseWriter, req *http.Request, m *wire.Message) {
 	c := newCall(m)
+	c.stream = s.newStream()
 	err := s.claim(c)
 	if err == nil {
 		err = s.make(req.Context(), c, m, passedOn(req.Header))
@@ -136,9 +135,13 @@ func (s *session) serveCall(w http.ResponseWriter, req *http.Request, m *wire.Me
 		writeError(w, http.StatusOK, m.Bytes(m.ID), err)
 		return
 	}
-	y := reply{w: w, r: req, call: c, quiet: s.relay.options.Quiet, until: s.ctx, prime: s.newStream()}
-	if !y.write() && y.primed {
-		s.park(y.prime, c)
+	y := reply{w: w, r: req, call: c, quiet: s.relay.options.Quiet, until: s.ctx}
+	switch {
+	case y.write():
+	case y.primed:
+		s.park(c)
+	default:
+		s.left(c)
 	}
 }
 
@@ -213,9 +216,7 @@ func (s *session) tellWith(c *call) {
 	if s.listening() {
 		return
 	}
-	for _, i := range s.takeAttached(&s.outbox).items {
-		c.out.offer(i)
-	}
+	c.out.putBack(s.takeAttached(&s.outbox).items)
 }
 
 // tokenOf returns the progress token of a request, or nil.
@@ -287,11 +288,12 @@ func (r *Relay) serveGet(w http.ResponseWriter, req *http.Request) {
 	if s == nil {
 		return
 	}
-	s.leave() // to listen is to be idle
 	if stream := req.Header.Get(headerLastEvent); stream != "" {
+		defer s.leave()
 		s.resume(w, req, stream)
 		return
 	}
+	s.leave() // to listen is to be idle
 	r.run(func() { s.catchUp() })
 	s.listen(w, req)
 }

@@ -23,7 +23,7 @@ type Client struct {
 // Attach makes a client of a stream, who may reach what is granted.
 func (r *Relay) Attach(stream tunnel.Stream, g Grants, check func(*wire.Message) (*wire.Message, error)) *Client {
 	s := newSession(r, "", g)
-	s.listener = make(chan struct{}) // it always listens
+	s.listener = &s.cancel // it always listens
 	s.most = maxAttachedCalls
 	r.mu.Lock()
 	defer r.mu.Unlock()

@@ -1,0 +1,118 @@
+package relay
+
+import (
+	"fmt"
+	"net/http"
+	"slices"
+	"time"
+)
+
+const (
+	// maxParked bounds the calls of a session whose stream was lost, and
+	// parkTime how long they wait for their client.
+	maxParked = 64
+	parkTime  = 5 * time.Minute
+)
+
+// parked is a call that waits for its client to come back to its stream.
+type parked struct {
+	*call
+	expiry *time.Timer
+}
+
+// newStream names the stream of a call, if the client can come back to it.
+func (s *session) newStream() string {
+	if s.memory.revision() < firstResumable {
+		return ""
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.streams++
+	return fmt.Sprintf("call-%d", s.streams)
+}
+
+// park keeps a call whose stream was lost for its client. If there are many, the
+// one that has waited longest gives way.
+func (s *session) park(c *call) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.ctx.Err() != nil || c.cancelled.Load() || !s.keeps(c) {
+		s.abandon(c)
+		return
+	}
+	if len(s.parked) == maxParked {
+		s.abandon(s.take(0))
+	}
+	p := &parked{call: c}
+	p.expiry = time.AfterFunc(parkTime, func() { s.expired(p) })
+	s.parked = append(s.parked, p)
+}
+
+// unpark takes the call of a stream to which its client has come back, or nil.
+func (s *session) unpark(stream string) *call {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	i := slices.IndexFunc(s.parked, func(p *parked) bool { return p.stream == stream })
+	if i < 0 {
+		return nil
+	}
+	return s.take(i)
+}
+
+// expired gives up a call whose client has not come back in time.
+func (s *session) expired(p *parked) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if i := slices.Index(s.parked, p); i >= 0 {
+		s.abandon(s.take(i))
+	}
+}
+
+// take takes a call of those that are parked. The lock is held.
+func (s *session) take(i int) *call {
+	p := s.parked[i]
+	p.expiry.Stop()
+	s.parked = slices.Delete(s.parked, i, i+1)
+	return p.call
+}
+
+// abandonParked gives up the calls that wait for their client and for which ok
+// holds. The lock is held.
+func (s *session) abandonParked(ok func(*call) bool) {
+	for i, p := range slices.Backward(s.parked) {
+		if ok(p.call) {
+			s.abandon(s.take(i))
+		}
+	}
+}
+
+// abandon has nothing wait any more for a client that does not come back to its
+// call. That lists have changed it hears elsewhere. The lock is held.
+func (s *session) abandon(c *call) {
+	for _, i := range c.out.abandon() {
+		if i.list != "" {
+			s.outbox.offer(i)
+		}
+	}
+}
+
+// left gives up a call whose client cannot come back to it. It goes on, as clients
+// expect that have sessions.
+func (s *session) left(c *call) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.abandon(c)
+}
+
+// resume writes what is left of a call whose stream the client has lost.
+func (s *session) resume(w http.ResponseWriter, r *http.Request, stream string) {
+	c := s.unpark(stream)
+	if c == nil {
+		http.Error(w, "there is no such stream to come back to", http.StatusBadRequest)
+		return
+	}
+	defer hurry(s.ctx, w)()
+	if e := newEvents(w); !e.pump(r.Context(), &c.out, s.takeAttached(&c.out)) {
+		s.park(c)
+	}
+}
