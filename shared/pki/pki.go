@@ -32,7 +32,7 @@ type Authority struct {
 // they are believed for being the installation's own. The end is what RFC 5280
 // gives for no well-defined end.
 var (
-	notBefore = time.Date(2000, 1, 1, 0, 0, 0, 0, time.UTC)
+	notBefore = time.Unix(0, 0).UTC()
 	notAfter  = time.Date(9999, 12, 31, 23, 59, 59, 0, time.UTC)
 )
 

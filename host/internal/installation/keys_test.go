@@ -11,6 +11,7 @@ import (
 	"os"
 	"path/filepath"
 	"testing"
+	"time"
 
 	"github.com/plughost/plughost/shared"
 )
@@ -156,6 +157,19 @@ func TestHostAndPluginKnowEachOther(t *testing.T) {
 		conf.MinVersion, conf.MaxVersion = tls.VersionTLS12, tls.VersionTLS12
 		wantError(t, speak(socket, conf), "protocol version")
 	})
+}
+
+// A machine without a clock of its own begins in 1970 with each boot.
+func TestKeysHoldWhateverTheClockSays(t *testing.T) {
+	keys, instance := mustKeys(t, mustOpen(t, t.TempDir())), newInstance(t)
+	socket := serve(t, instanceFiles(t, keys, instance))
+	for _, now := range []time.Time{time.Unix(0, 0), time.Date(9999, 1, 1, 0, 0, 0, 0, time.UTC)} {
+		conf := keys.ClientTLS(instance)
+		conf.Time = func() time.Time { return now }
+		if err := speak(socket, conf); err != nil {
+			t.Errorf("at %v: %v", now.UTC(), err)
+		}
+	}
 }
 
 func TestKeyFilesAreForTheirOwnerAlone(t *testing.T) {
