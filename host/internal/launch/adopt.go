@@ -51,11 +51,14 @@ func (s Spec) Digest() string {
 //
 // An error says why the instance cannot be used. Nothing was signalled.
 func (l *Launcher) Adopt(ctx context.Context, record registry.Record, spec Spec) (*Instance, error) {
+	ctx, cancel := context.WithTimeoutCause(ctx, adoptTimeout, fmt.Errorf("it did not answer within %v", adoptTimeout))
+	defer cancel()
+	if err := l.reach.check(ctx, spec.Path); err != nil {
+		return nil, err
+	}
 	if err := l.adoptable(record, spec); err != nil {
 		return nil, err
 	}
-	ctx, cancel := context.WithTimeoutCause(ctx, adoptTimeout, fmt.Errorf("it did not answer within %v", adoptTimeout))
-	defer cancel()
 	process, err := probes.Open(record.PID)
 	if err != nil {
 		return nil, err

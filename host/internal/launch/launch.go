@@ -100,6 +100,7 @@ type Launcher struct {
 	Groups *cgroup.Tree
 
 	headroom headroom
+	reach    reach
 	live     sync.Map // of the instances that may have processes: id -> struct{}
 }
 
@@ -124,6 +125,9 @@ func (l *Launcher) Launch(ctx context.Context, spec Spec) (*Instance, error) {
 		return nil, err
 	}
 	defer release()
+	if err := l.reach.check(ctx, spec.Path, spec.Dir); err != nil {
+		return nil, err
+	}
 	image, err := spec.verify()
 	if err != nil {
 		return nil, err

@@ -25,6 +25,8 @@ const manyChildren = 20
 var systemProcesses = map[string]func(){
 	// A plugin that tells what it is held to.
 	"confined": tellConfinement,
+	// A file system that never answers.
+	"mute-file-system": serveNothing,
 	// A host that spawns children from threads that end.
 	"host": spawnFromManyThreads,
 	// A host that adopts what its children leave behind.
