@@ -58,6 +58,7 @@ func TestClientsOfHostedServers(t *testing.T) {
 			} else {
 				checkFiles(t, connectMCP(t, h.base+"/mcp/files"), dir)
 				checkEverything(t, clients, h.endpoints("everything")[1])
+				checkTasks(t, clients, h.base+"/mcp", "everything__simulate-research-query")
 			}
 			var all []int
 			for _, status := range h.status() {
@@ -129,6 +130,28 @@ func checkEverything(t *testing.T, clients clients, e endpoint) {
 	// This client drops progress that it reads in one piece with the answer.
 	if all := "1/4 2/4 3/4 4/4"; len(got.Progress) < 3 || !strings.HasPrefix(all, strings.Join(got.Progress, " ")) {
 		t.Errorf("the progress is %v, want %s", got.Progress, all)
+	}
+}
+
+// checkTasks has a tool called as a task, in whose course it asks the client, and
+// another one cancelled.
+func checkTasks(t *testing.T, clients clients, url, tool string) {
+	t.Helper()
+	var got struct {
+		Text, Error, Finished, Cancelled string
+		Same                             bool
+		Listed                           int
+	}
+	output := clients.node(t, 0, filepath.Join(clients.dir, "tasks.mjs"), url, tool)
+	if err := json.Unmarshal(output, &got); err != nil {
+		t.Fatal(err)
+	}
+	if !strings.HasPrefix(got.Text, "# Research Report: clocks (technical)") || !got.Same || got.Finished != "completed" || got.Cancelled != "cancelled" {
+		t.Errorf("got %s", output)
+	}
+	// One process serves all sessions, and its list is not the client's alone.
+	if got.Listed != 0 {
+		t.Errorf("%d tasks are listed", got.Listed)
 	}
 }
 

@@ -22,6 +22,10 @@ import (
 type message struct {
 	ID     json.RawMessage `json:"id"`
 	Method string          `json:"method"`
+	Params struct {
+		TaskID string `json:"taskId"`
+		Cursor string `json:"cursor"`
+	} `json:"params"`
 }
 
 // unruly makes a plugin that answers each request as it likes: with the JSON of

@@ -68,6 +68,7 @@ type features struct {
 	tools        map[string]*entry // by the service's own names
 	instructions string
 	subscribes   bool // clients can subscribe to resources
+	listsTasks   bool // clients can list their tasks
 }
 
 // catalogue is the reading of what an instance of a plugin has, in a session of its
@@ -149,7 +150,7 @@ func (c *catalogue) greet(l *link) (has *features, err error) {
 	}
 	instructions, _ := wire.Text(answer.Bytes(picked[1]))
 	has = &features{instructions: string(instructions)}
-	capabilities, err := answer.Pick(picked[0], "tools", "prompts", "resources")
+	capabilities, err := answer.Pick(picked[0], "tools", "prompts", "resources", "tasks")
 	if err != nil {
 		return nil, err
 	}
@@ -164,6 +165,8 @@ func (c *catalogue) greet(l *link) (has *features, err error) {
 	c.mu.Unlock()
 	subscribe, err := answer.Find(capabilities[2], "subscribe")
 	has.subscribes = err == nil && string(answer.Bytes(subscribe)) == "true"
+	tasks, err := answer.Find(capabilities[3], "list")
+	has.listsTasks = err == nil && tasks.Found()
 	return has, nil
 }
 

@@ -22,6 +22,10 @@ const codeNotFound = -32002
 var joinCapabilities = json.RawMessage(`{"completions":{},"logging":{},"prompts":{"listChanged":true},` +
 	`"resources":{"listChanged":true,"subscribe":true},"tools":{"listChanged":true}}`)
 
+// joinCapabilitiesWithTasks are those in the revision that has tasks.
+var joinCapabilitiesWithTasks = append(joinCapabilities[:len(joinCapabilities)-1:len(joinCapabilities)-1],
+	`,"tasks":{"cancel":{},"list":{},"requests":{"tools":{"call":{}}}}}`...)
+
 // logLevels are those that a client can set.
 var logLevels = [...]string{"debug", "info", "notice", "warning", "error", "critical", "alert", "emergency"}
 
@@ -43,9 +47,13 @@ func (j *Join) open(_ context.Context, s *session, c *call, m *wire.Message, _ m
 		agreed := m.With(at, quoted(version))
 		m = &agreed
 	}
+	capabilities := joinCapabilities
+	if version == withTasks {
+		capabilities = joinCapabilitiesWithTasks
+	}
 	result, err := json.Marshal(initializeResult{
 		ProtocolVersion: version,
-		Capabilities:    joinCapabilities,
+		Capabilities:    capabilities,
 		ServerInfo:      j.implementation(),
 		Instructions:    j.instructions(s.granted()),
 	})
@@ -100,7 +108,7 @@ func (j *Join) route(s *session, g Grants, m *wire.Message) (route, error) {
 	}
 	switch method {
 	case "tools/call":
-		return j.toTool(g, m)
+		return j.toTool(s, g, m)
 	case "prompts/get":
 		return j.toPrompt(g, m, "name")
 	case "resources/read":
@@ -129,6 +137,10 @@ func (j *Join) routeIn(s *session, g Grants, m *wire.Message) (route, error) {
 			return route{to: service, message: m}, nil
 		}
 		return j.toResource(s, g, m)
+	case "tasks/get", "tasks/result", "tasks/cancel":
+		return j.toTask(s, g, m)
+	case "tasks/list":
+		return j.toTasks(s, g, m)
 	case "logging/setLevel":
 		return setLevel(m)
 	case "initialize":
@@ -232,13 +244,16 @@ func (j *Join) list(g Grants, k kind, m *wire.Message, standsAlone bool) (route,
 }
 
 // toTool has a service call its tool.
-func (j *Join) toTool(g Grants, m *wire.Message) (route, error) {
+func (j *Join) toTool(s *session, g Grants, m *wire.Message) (route, error) {
 	rt, e, err := j.toNamed(g, kindTools, m, "name")
 	if err != nil {
 		return route{}, err
 	}
 	rt.tool = e.own
-	return rt, nil
+	if s == nil {
+		return rt, nil
+	}
+	return s.begins(rt, m)
 }
 
 // toPrompt has a service take a request about its prompt.

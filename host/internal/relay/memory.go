@@ -26,6 +26,7 @@ type memory struct {
 	initialized   *wire.Message
 	level         *wire.Message
 	subscriptions map[string]subscription // by the resource's URI, as it was written
+	tasks         tasks
 }
 
 // subscription is the client's to a resource.
@@ -72,11 +73,12 @@ func (y *memory) subscribed(service *Service, m *wire.Message) {
 	}
 }
 
-// forget forgets the subscriptions to what is of some services.
+// forget forgets the subscriptions to what is of some services, and their tasks.
 func (y *memory) forget(gone func(*Service) bool) {
 	y.mu.Lock()
 	defer y.mu.Unlock()
 	maps.DeleteFunc(y.subscriptions, func(_ string, s subscription) bool { return gone(s.service) })
+	y.tasks.forget(gone)
 }
 
 // subscribedAt returns the service at which the client has subscribed to a
