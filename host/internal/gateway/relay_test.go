@@ -794,6 +794,41 @@ func TestHeadersMustSayWhatIsInTheMessage(t *testing.T) {
 	})
 }
 
+// Who speaks a revision of which nobody here knows is told which there are.
+func TestRevisionThatIsNotKnownIsRefused(t *testing.T) {
+	atEach(t, func(t *testing.T, at endpoint) {
+		const later = "2099-01-01"
+		f := newFront(t, mcpConfig("a"))
+		f.ready("a", unruly(t, func(_ frames, m message) string {
+			switch m.Method {
+			case "initialize":
+				return initialized
+			case "tools/list":
+				return `"result":{"tools":[{"name":"one","inputSchema":{"type":"object"}}]}`
+			}
+			return `"result":{}` // it does not mind
+		}))
+		c := f.aloneAt(at.path)
+		c.header["Mcp-Protocol-Version"] = later
+		for method, params := range map[string]string{
+			"tools/call":           `"name":"` + at.prefix + `one",`,
+			"server/discover":      "",
+			"subscriptions/listen": `"notifications":{},`,
+		} {
+			body := `{"jsonrpc":"2.0","id":1,"method":"` + method + `","params":{` + params + strings.Replace(rawMeta, modern, later, 1) + `}}`
+			a := c.do(http.MethodPost, body, map[string]string{"Mcp-Method": method, "Mcp-Name": at.prefix + "one"})
+			want := `"data":{"supported":["2026-07-28","2025-11-25","2025-06-18","2025-03-26","2024-11-05"],"requested":"2099-01-01"}`
+			if a.status != http.StatusBadRequest || !strings.Contains(a.body, `"id":1,"error":{"code":-32022,`) || !strings.Contains(a.body, want) {
+				t.Errorf("%s: status %d, %s", method, a.status, a.body)
+			}
+		}
+		a := c.do(http.MethodPost, `{"jsonrpc":"2.0","method":"notifications/cancelled"}`, map[string]string{"Mcp-Method": "notifications/cancelled"})
+		if a.status != http.StatusBadRequest || !strings.Contains(a.body, "-32022") {
+			t.Errorf("a notification: status %d, %s", a.status, a.body)
+		}
+	})
+}
+
 // Two requests to listen are two subscriptions, each with its client's id.
 func TestSubscriptionsAreNamedAsTheirClientsNameThem(t *testing.T) {
 	atEach(t, func(t *testing.T, at endpoint) {

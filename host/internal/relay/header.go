@@ -1,8 +1,10 @@
 package relay
 
 import (
+	"fmt"
 	"math"
 	"net/http"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -29,9 +31,17 @@ func mismatchf(format string, args ...any) error {
 // checkHeaders compares a message with the headers of its request, as far as who
 // sent it sees what it is about.
 func (r *Relay) checkHeaders(g Grants, header http.Header, m *wire.Message) error {
+	version := header.Get(headerVersion)
 	if m.Kind == wire.Request {
-		if err := checkVersion(header.Get(headerVersion), m); err != nil {
+		if err := checkVersion(version, m); err != nil {
 			return err
+		}
+	}
+	if version != firstStateless {
+		return &refusal{
+			code:   mcp.CodeUnsupportedProtocolVersion,
+			reason: fmt.Sprintf("revision %q is not spoken here", version),
+			data:   mcp.UnsupportedProtocolVersionData{Supported: spoken(), Requested: version},
 		}
 	}
 	switch got := header.Get(headerMethod); {
@@ -50,6 +60,13 @@ func (r *Relay) checkHeaders(g Grants, header http.Header, m *wire.Message) erro
 		}
 	}
 	return nil
+}
+
+// spoken are the revisions that are spoken, the latest first.
+func spoken() []string {
+	all := append(slices.Clone(revisions[:]), firstStateless)
+	slices.Reverse(all)
+	return all
 }
 
 func checkVersion(version string, m *wire.Message) error {

@@ -154,35 +154,16 @@ func noSuchMethod(method string) error {
 	return refusef(wire.CodeMethodNotFound, "method %q is not one of several services joined", method)
 }
 
-// checkAlone checks what a request without a session says of itself.
+// checkAlone checks what a request without a session says of its client.
 func checkAlone(m *wire.Message) error {
-	meta, err := m.Param("_meta")
+	at, err := m.Param("_meta", mcp.MetaKeyClientCapabilities)
 	if err != nil {
 		return err
 	}
-	picked, err := m.Pick(meta, metaVersion, mcp.MetaKeyClientCapabilities)
-	if err != nil {
-		return err
-	}
-	version, _ := wire.Text(m.Bytes(picked[0]))
-	if string(version) != firstStateless {
-		return &refusal{
-			code:   mcp.CodeUnsupportedProtocolVersion,
-			reason: fmt.Sprintf("revision %q is not spoken here", version),
-			data:   mcp.UnsupportedProtocolVersionData{Supported: spoken(), Requested: string(version)},
-		}
-	}
-	if can := m.Bytes(picked[1]); len(can) == 0 || can[0] != '{' {
+	if can := m.Bytes(at); len(can) == 0 || can[0] != '{' {
 		return refusef(wire.CodeInvalidParams, "_meta has no object %q", mcp.MetaKeyClientCapabilities)
 	}
 	return nil
-}
-
-// spoken are the revisions that are spoken, the latest first.
-func spoken() []string {
-	all := append(slices.Clone(revisions[:]), firstStateless)
-	slices.Reverse(all)
-	return all
 }
 
 // alone is what a result has in the revisions without sessions.
