@@ -179,13 +179,16 @@ func TestEventsAreReadAsTheStandardHasThem(t *testing.T) {
 // for.
 func TestCancelledRemoteCallIsOverAtOnce(t *testing.T) {
 	t.Parallel()
-	over := make(chan struct{})
-	defer close(over)
+	began := make(chan struct{})
 	h := hostTarget(t, elsewhere(t, func(next http.Handler) http.Handler {
 		return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 			body, _ := io.ReadAll(r.Body)
-			if strings.Contains(string(body), "notifications/cancelled") {
-				<-over
+			switch {
+			case strings.Contains(string(body), "tools/call"):
+				close(began)
+				<-r.Context().Done()
+			case strings.Contains(string(body), "notifications/cancelled"):
+				<-r.Context().Done()
 			}
 			r.Body = io.NopCloser(strings.NewReader(string(body)))
 			next.ServeHTTP(w, r)
@@ -194,8 +197,8 @@ func TestCancelledRemoteCallIsOverAtOnce(t *testing.T) {
 	send, receive, _ := h.rawSession()
 	send(`{"jsonrpc":"2.0","id":0,"method":"initialize","params":{"protocolVersion":"2025-11-25","capabilities":{},"clientInfo":{"name":"c","version":"1"}}}`)
 	receive()
-	send(`{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"wait","arguments":{},"_meta":{"progressToken":1}}}`)
-	receive() // its progress
+	send(`{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"pid","arguments":{}}}`)
+	within(t, began, "the call began")
 	send(`{"jsonrpc":"2.0","method":"notifications/cancelled","params":{"requestId":1}}`)
 	ctx, cancel := context.WithTimeout(t.Context(), tellTimeout/2)
 	defer cancel()
