@@ -43,11 +43,15 @@ func newEndpoint(address string, headers map[string]string) *endpoint {
 	return &endpoint{address, headers, &http.Client{Transport: transport, CheckRedirect: sameServer}}
 }
 
-// sameServer keeps the headers from going elsewhere.
+// sameServer keeps the headers from going elsewhere, and a message from being
+// dropped: some redirects make a GET of a POST.
 func sameServer(req *http.Request, via []*http.Request) error {
 	first := via[0].URL
 	if req.URL.Scheme != first.Scheme || req.URL.Host != first.Host {
-		return fmt.Errorf("it redirects to %s, which is another server", req.URL.Host)
+		return fmt.Errorf("it redirects to %s://%s, which is another server", req.URL.Scheme, req.URL.Host)
+	}
+	if req.Method != via[0].Method {
+		return fmt.Errorf("it redirects with %s, upon which no message is sent again: write where it leads as the service's url", req.Response.Status)
 	}
 	if len(via) > 3 {
 		return errors.New("it redirects again and again")
@@ -55,15 +59,26 @@ func sameServer(req *http.Request, via []*http.Request) error {
 	return nil
 }
 
-// statusError is an answer over HTTP that holds no message.
-type statusError struct{ code int }
+// statusError is an answer over HTTP that holds no answer of MCP.
+type statusError struct {
+	code   int
+	reason string // why, as the server says; it may be empty
+}
 
 func (e *statusError) Error() string {
 	text := fmt.Sprintf("the remote server answers %d %s", e.code, http.StatusText(e.code))
+	if e.reason != "" {
+		text += ": " + e.reason
+	}
 	if e.refused() {
 		text += ": check the service's headers"
 	}
 	return text
+}
+
+// passing reports whether it may be otherwise a little later.
+func (e *statusError) passing() bool {
+	return e.code >= http.StatusInternalServerError || e.code == http.StatusTooManyRequests
 }
 
 // refused reports whether the server does not accept who asks.
@@ -140,7 +155,7 @@ func (l *link) tell(ctx context.Context, message []byte) error {
 	}
 	defer resp.Body.Close()
 	if resp.StatusCode >= http.StatusMultipleChoices {
-		return &statusError{resp.StatusCode}
+		return &statusError{code: resp.StatusCode}
 	}
 	return nil
 }
@@ -212,7 +227,7 @@ func (l *link) listen(ctx context.Context, deliver func(wire.Message)) error {
 			_ = s.events(resp.Body) // however it ended, it begins again
 		case err == nil:
 			resp.Body.Close()
-			if resp.StatusCode < http.StatusInternalServerError {
+			if status := (&statusError{code: resp.StatusCode}); !status.passing() {
 				return nil // it offers no such stream
 			}
 		}
@@ -253,7 +268,10 @@ func (s *answerStream) read(ctx context.Context, resp *http.Response) error {
 	}
 	err := s.events(resp.Body)
 	for resumes := 0; !s.done && ctx.Err() == nil; resumes++ {
-		if s.last == "" || resumes == maxResumes {
+		switch {
+		case errors.Is(err, errLongEvent), errors.Is(err, errForgotten):
+			return err
+		case s.last == "" || resumes == maxResumes:
 			return fmt.Errorf("the connection to the remote server broke before its answer: %w", err)
 		}
 		if err := pause(ctx, max(minReconnect, s.retry)); err != nil {
@@ -265,7 +283,12 @@ func (s *answerStream) read(ctx context.Context, resp *http.Response) error {
 		}
 		if !isStream(resp) {
 			resp.Body.Close()
-			return &statusError{resp.StatusCode}
+			status := &statusError{code: resp.StatusCode}
+			if !status.passing() {
+				return status
+			}
+			err = status
+			continue
 		}
 		if err = s.events(resp.Body); s.last != before {
 			resumes = 0
@@ -282,14 +305,27 @@ func (s *answerStream) single(resp *http.Response) error {
 		return fmt.Errorf("the connection to the remote server broke before its answer: %w", err)
 	}
 	m, err := wire.Scan(bytes.TrimSpace(body))
+	reason := reasonOf(m)
 	switch {
-	case err == nil && m.Kind == wire.Response && s.deliver(m):
+	case err == nil && m.Kind == wire.Response && reason == "" && s.deliver(m):
 		return nil
 	case resp.StatusCode >= http.StatusMultipleChoices:
-		return &statusError{resp.StatusCode}
+		return &statusError{resp.StatusCode, reason}
+	case reason != "":
+		return fmt.Errorf("the remote server did not read the request's id: %s", reason)
 	default:
 		return errors.New("the remote server's answer is no answer to the request")
 	}
+}
+
+// reasonOf is what an error says that names no request.
+func reasonOf(m wire.Message) string {
+	if id := m.Bytes(m.ID); !m.Error.Found() || id != nil && string(id) != "null" {
+		return ""
+	}
+	at, _ := m.Find(m.Error, "message")
+	text, _ := wire.Text(m.Bytes(at))
+	return string(shown(text))
 }
 
 // events hands over the messages of a stream of events, to its end.
@@ -297,10 +333,13 @@ func (s *answerStream) events(body io.ReadCloser) error {
 	defer body.Close()
 	for reader := newEvents(body); !s.done; {
 		e, err := reader.next()
-		if err != nil {
+		if err != nil && !errors.Is(err, errLongEvent) {
 			return err
 		}
 		s.last, s.retry = e.id, e.retry
+		if err != nil {
+			return err // and what comes after it is asked for
+		}
 		if m, err := wire.Scan(e.data); err == nil {
 			s.done = s.deliver(m)
 		}

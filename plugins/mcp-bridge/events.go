@@ -2,6 +2,7 @@ package main
 
 import (
 	"bytes"
+	"errors"
 	"io"
 	"strconv"
 	"time"
@@ -23,20 +24,27 @@ type events struct {
 
 func newEvents(r io.Reader) *events { return &events{lines: newLines(r)} }
 
+// errLongEvent is of an event that has more data than a message may have.
+var errLongEvent = errors.New("a message of the remote server is too long")
+
 // next returns the next event that has data. Comments and other fields are
-// passed over.
+// passed over. Of one that is errLongEvent it returns all but the data.
 func (e *events) next() (event, error) {
 	var data []byte
+	var tooLong error
 	found := false
 	for {
 		line, err := e.lines.next()
-		if err != nil {
+		var long *longLineError
+		switch {
+		case errors.As(err, &long):
+			data, found, tooLong = nil, true, errLongEvent
+			continue
+		case err != nil:
 			return event{}, err // what was not ended by a blank line does not count
-		}
-		if len(line) == 0 {
-			if found {
-				return event{e.last, data, e.retry}, nil
-			}
+		case len(line) == 0 && found:
+			return event{e.last, data, e.retry}, tooLong
+		case len(line) == 0:
 			continue
 		}
 		field, value, _ := bytes.Cut(line, []byte(":"))
@@ -47,6 +55,9 @@ func (e *events) next() (event, error) {
 				data = append(data, '\n')
 			}
 			data, found = append(data, value...), true
+			if tooLong != nil || len(data) > e.lines.max {
+				data, tooLong = nil, errLongEvent
+			}
 		case "id":
 			e.last = string(value)
 		case "retry":

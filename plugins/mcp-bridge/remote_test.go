@@ -3,6 +3,7 @@
 package main
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"io"
@@ -204,5 +205,129 @@ func TestCancelledRemoteCallIsOverAtOnce(t *testing.T) {
 	defer cancel()
 	if err := h.work.Drain(ctx); err != nil {
 		t.Errorf("the call counts as in flight still: %v", err)
+	}
+}
+
+// greetHandler answers initialize, and hands over all else.
+func greetHandler(next http.HandlerFunc) func(http.Handler) http.Handler {
+	return always(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		body, _ := io.ReadAll(r.Body)
+		r.Body = io.NopCloser(bytes.NewReader(body))
+		switch {
+		case bytes.Contains(body, []byte(`"initialize"`)):
+			w.Header().Set("Mcp-Session-Id", "s")
+			w.Header().Set("Content-Type", "application/json")
+			_, _ = io.WriteString(w, `{"jsonrpc":"2.0","id":1,"result":{"protocolVersion":"2025-11-25","capabilities":{},"serverInfo":{"name":"s","version":"1"}}}`)
+		case bytes.Contains(body, []byte(`"notifications/`)):
+			w.WriteHeader(http.StatusAccepted)
+		case r.Method == http.MethodDelete, bytes.Contains(body, []byte(methodDiscover)):
+			w.WriteHeader(http.StatusMethodNotAllowed)
+		default:
+			next(w, r)
+		}
+	}))
+}
+
+// remotely opens a session with a remote server that answers initialize by itself.
+func remotely(t *testing.T, next http.HandlerFunc) (send func(string), receive func() string) {
+	t.Helper()
+	send, receive, _ = hostTarget(t, elsewhere(t, greetHandler(next))).rawSession()
+	send(`{"jsonrpc":"2.0","id":1,"method":"initialize","params":{"protocolVersion":"2025-11-25","capabilities":{},"clientInfo":{"name":"c","version":"1"}}}`)
+	receive()
+	send(`{"jsonrpc":"2.0","method":"notifications/initialized"}`)
+	return send, receive
+}
+
+func streamed(w http.ResponseWriter, events string) {
+	w.Header().Set("Content-Type", "text/event-stream")
+	_, _ = io.WriteString(w, events)
+	w.(http.Flusher).Flush()
+}
+
+// What is in front of a server may be up before it.
+func TestRestOfAnAnswerIsAskedForUntilTheServerIsBack(t *testing.T) {
+	t.Parallel()
+	var asked atomic.Int64
+	send, receive := remotely(t, func(w http.ResponseWriter, r *http.Request) {
+		switch {
+		case r.Method == http.MethodPost:
+			streamed(w, "id: 7\ndata:\n\n")
+		case r.Header.Get("Last-Event-Id") != "7":
+			w.WriteHeader(http.StatusMethodNotAllowed)
+		case asked.Add(1) == 1:
+			w.WriteHeader(http.StatusBadGateway)
+		default:
+			streamed(w, `data: {"jsonrpc":"2.0","id":2,"result":{}}`+"\n\n")
+		}
+	})
+	send(`{"jsonrpc":"2.0","id":2,"method":"tools/call","params":{"name":"t"}}`)
+	if got := receive(); !strings.Contains(got, `"result":{}`) {
+		t.Errorf("the call is answered %s", got)
+	}
+}
+
+func TestServerThatHasNoTimeIsListenedToLater(t *testing.T) {
+	t.Parallel()
+	var asked atomic.Int64
+	_, receive := remotely(t, func(w http.ResponseWriter, r *http.Request) {
+		if asked.Add(1) == 1 {
+			w.WriteHeader(http.StatusTooManyRequests)
+			return
+		}
+		streamed(w, `data: {"jsonrpc":"2.0","method":"notifications/tools/list_changed"}`+"\n\n")
+		<-r.Context().Done()
+	})
+	if got := receive(); !strings.Contains(got, "list_changed") {
+		t.Errorf("the client hears %s", got)
+	}
+}
+
+// Why a server refuses a message without reading its id is in the body.
+func TestReasonsOfRemoteServersAreTold(t *testing.T) {
+	t.Parallel()
+	send, receive := remotely(t, func(w http.ResponseWriter, _ *http.Request) {
+		w.Header().Set("Content-Type", "application/json")
+		w.WriteHeader(http.StatusBadRequest)
+		_, _ = io.WriteString(w, `{"jsonrpc":"2.0","id":null,"error":{"code":-32000,"message":"no \"good\" session"}}`)
+	})
+	send(`{"jsonrpc":"2.0","id":2,"method":"tools/call","params":{"name":"t"}}`)
+	want := `{"jsonrpc":"2.0","id":2,"error":{"code":-32000,"message":"the remote server answers 400 Bad Request: no \"good\" session"}}`
+	if got := receive(); got != want {
+		t.Errorf("the call is answered %s, want %s", got, want)
+	}
+}
+
+// A redirect that makes a GET of a POST has no answer to it.
+func TestRedirectThatLosesTheRequestIsNotFollowed(t *testing.T) {
+	t.Parallel()
+	send, receive := remotely(t, func(w http.ResponseWriter, r *http.Request) {
+		switch {
+		case r.URL.Path == "/mcp" && r.Method == http.MethodPost:
+			http.Redirect(w, r, "/mcp/", http.StatusMovedPermanently)
+		case r.URL.Path == "/mcp/":
+			streamed(w, `data: {"jsonrpc":"2.0","id":2,"result":{}}`+"\n\n")
+		default:
+			w.WriteHeader(http.StatusMethodNotAllowed)
+		}
+	})
+	send(`{"jsonrpc":"2.0","id":2,"method":"tools/call","params":{"name":"t"}}`)
+	if got := receive(); !strings.Contains(got, "301 Moved Permanently") {
+		t.Errorf("the call is answered %s", got)
+	}
+}
+
+func TestEventsAreBounded(t *testing.T) {
+	t.Parallel()
+	long := "id: 1\ndata: " + strings.Repeat("x", 100<<10) + "\ndata: more\n\n"
+	many := "id: 2\n" + strings.Repeat("data: much\n", 20<<10) + "\n"
+	reader := newEvents(strings.NewReader(long + many + "id: 3\ndata: next\n\n"))
+	reader.lines.max = 64 << 10
+	for _, want := range []string{"1", "2"} {
+		if got, err := reader.next(); !errors.Is(err, errLongEvent) || got.id != want {
+			t.Errorf("read event %q, %v; want that %q is too long", got.id, err, want)
+		}
+	}
+	if got, err := reader.next(); err != nil || got.id != "3" || string(got.data) != "next" {
+		t.Errorf("then comes event %q with %.99q, %v", got.id, got.data, err)
 	}
 }
