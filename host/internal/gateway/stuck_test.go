@@ -12,7 +12,10 @@ import (
 	"testing"
 
 	"github.com/modelcontextprotocol/go-sdk/mcp"
+	"google.golang.org/grpc"
 
+	"github.com/plughost/plughost/host/internal/config"
+	"github.com/plughost/plughost/host/internal/supervise"
 	plughostv1 "github.com/plughost/plughost/shared/proto/plughost/v1"
 )
 
@@ -226,5 +229,75 @@ func TestAgentCancelsACallBeforeItIsKnownWhoseItIs(t *testing.T) {
 	}
 	if n := calls.Load(); n != 1 {
 		t.Errorf("%d calls were made, want 1", n)
+	}
+}
+
+// rawAgent is an agent that handles the stream of its tools itself.
+type rawAgent struct {
+	plughostv1.UnimplementedHostServer
+	tools func(frames) error
+}
+
+func (r *rawAgent) Tools(stream frames) error { return r.tools(stream) }
+
+// An agent has as many calls in flight as the limits say, and the rest are refused.
+func TestCallsInFlightOfAnAgentAreBounded(t *testing.T) {
+	f := newLimitedFront(t, config.GatewayLimits{Requests: 10}, mcpConfig("a"), agentConfig("echo", "a/*"))
+	answer := make(chan struct{})
+	f.ready("a", unruly(t, func(_ frames, m message) string {
+		switch m.Method {
+		case "initialize":
+			return initialized
+		case "tools/list":
+			return listsOneTool
+		case "tools/call":
+			<-answer
+			return `"result":{"content":[]}`
+		}
+		return methodNotFound
+	}))
+	answers := make(chan string, 100)
+	more := make(chan struct{})
+	instance := newInstance(t, func(s *grpc.Server) {
+		plughostv1.RegisterHostServer(s, &rawAgent{tools: func(stream frames) error {
+			ask := func(first, n int) {
+				for i := range n {
+					send(stream, fmt.Sprintf(`{"jsonrpc":"2.0","id":%d,"method":"tools/call","params":{"name":"a__x"}}`, first+i))
+				}
+			}
+			send(stream, rawInitialize)
+			if _, err := stream.Recv(); err != nil {
+				return err
+			}
+			send(stream, rawInitialized)
+			ask(0, 100)
+			go func() {
+				<-more
+				ask(100, 1)
+			}()
+			for {
+				frame, err := stream.Recv()
+				if err != nil {
+					return nil
+				}
+				answers <- string(frame.GetMessage())
+			}
+		}})
+	})
+	f.change(config.KindAgent, "echo", supervise.Status{State: supervise.Ready}, instance)
+	for range 90 {
+		if got := <-answers; !strings.Contains(got, "-32000") || !strings.Contains(got, "too many calls") {
+			t.Errorf("comes %s", got)
+		}
+	}
+	close(answer)
+	for range 10 {
+		if got := <-answers; !strings.Contains(got, "content") {
+			t.Errorf("comes %s", got)
+		}
+	}
+	close(more) // there is room again
+	if got := <-answers; !strings.Contains(got, "content") {
+		t.Errorf("later comes %s", got)
 	}
 }

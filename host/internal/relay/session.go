@@ -22,8 +22,6 @@ const (
 	// cancelGrace is how long the answer to a call is waited for that its client
 	// has cancelled: plugins need not give one.
 	cancelGrace = time.Second
-	// maxAttachedCalls bounds the calls in flight of a client that has a stream.
-	maxAttachedCalls = 1024
 	// firstResumable is the first revision whose clients take up a stream again.
 	firstResumable = "2025-11-25"
 )

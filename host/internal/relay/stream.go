@@ -18,20 +18,22 @@ type Client struct {
 	// check has a request go on as it returns it, or refuses it.
 	check   func(*wire.Message) (*wire.Message, error)
 	sending sync.Mutex // gRPC allows one at a time
+	// requests hold one for each that is not answered yet, or whose answer the
+	// client has not taken.
+	requests chan struct{}
 }
 
 // Attach makes a client of a stream, who may reach what is granted.
 func (r *Relay) Attach(stream tunnel.Stream, g Grants, check func(*wire.Message) (*wire.Message, error)) *Client {
 	s := newSession(r, "", g)
 	s.listener = &s.cancel // it always listens
-	s.most = maxAttachedCalls
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if r.closed {
 		s.cancel()
 	}
 	r.attached[s] = struct{}{}
-	return &Client{session: s, stream: stream, check: check}
+	return &Client{session: s, stream: stream, check: check, requests: make(chan struct{}, r.options.MaxCalls)}
 }
 
 // Grant changes what the client may reach, and tells it of what is different.
@@ -59,13 +61,15 @@ func (c *Client) Serve(ctx context.Context) error {
 		}
 		switch m.Kind {
 		case wire.Request:
-			// Its cancellation may come next.
-			made := newCall(&m)
-			if err := c.session.claim(made); err != nil {
-				c.send(errorMessage(made.id, err))
+			made, err := c.begin(&m)
+			if err != nil {
+				c.send(errorMessage(m.Bytes(m.ID), err))
 				continue
 			}
-			serving.Go(func() { c.serve(ctx, made, &m) })
+			serving.Go(func() {
+				defer func() { <-c.requests }()
+				c.serve(ctx, made, &m)
+			})
 		case wire.Notification:
 			c.session.takeNotification(&m)
 		default:
@@ -74,6 +78,21 @@ func (c *Client) Serve(ctx context.Context) error {
 			}
 		}
 	}
+}
+
+// begin has the session know of a request at once: its cancellation may come next.
+func (c *Client) begin(m *wire.Message) (*call, error) {
+	select {
+	case c.requests <- struct{}{}:
+	default:
+		return nil, errTooManyCalls
+	}
+	made := newCall(m)
+	err := c.session.claim(made)
+	if err != nil {
+		<-c.requests
+	}
+	return made, err
 }
 
 // serve answers a request, whose call the session has.
