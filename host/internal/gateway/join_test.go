@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
 	"net/http"
 	"net/http/httptest"
 	"slices"
@@ -471,6 +472,46 @@ func TestListenerHearsOfResourcesOfSeveralServices(t *testing.T) {
 	f.ready("b", newPlugin(t, servers["b"]))
 	hear("b")
 	hear("a")
+}
+
+// What a client subscribes to costs it little, and the host too.
+func TestSubscriptionsAreBounded(t *testing.T) {
+	atEach(t, func(t *testing.T, at endpoint) {
+		f, _, _, _ := newTalkers(t, "a")
+		listen := func(n, size int) rawAnswer {
+			t.Helper()
+			uris := make([]string, n)
+			for i := range uris {
+				uris[i] = fmt.Sprintf(`"test://nobody/%0*d"`, size, i)
+			}
+			response := f.aloneAt(at.path).send(http.MethodPost, `{"jsonrpc":"2.0","id":"l","method":"subscriptions/listen","params":{"notifications":{"resourceSubscriptions":[`+strings.Join(uris, ",")+`]},`+rawMeta+`}}`,
+				map[string]string{"Mcp-Method": "subscriptions/listen"})
+			defer response.Body.Close()
+			if response.StatusCode == http.StatusOK {
+				return rawAnswer{status: response.StatusCode, body: eventsOf(response.Body)()}
+			}
+			body, err := io.ReadAll(response.Body)
+			if err != nil {
+				t.Fatal(err)
+			}
+			return rawAnswer{status: response.StatusCode, body: string(body)}
+		}
+		if a := listen(1000, 1); a.status != http.StatusOK || !strings.Contains(a.body, "acknowledged") {
+			t.Errorf("to 1000 resources: status %d, %s", a.status, a.body)
+		}
+		for _, a := range []rawAnswer{listen(1001, 1), listen(100, 10_000)} {
+			if a.status != http.StatusBadRequest || !strings.Contains(a.body, "no more than 1000") {
+				t.Errorf("to too much: status %d, %s", a.status, a.body)
+			}
+		}
+		c := f.openAt(at.path, nil)
+		if a := c.ask("resources/subscribe", `"uri":"test://a","x":"`+strings.Repeat("x", 300_000)+`"`); !strings.Contains(a.body, "no more than 1000") {
+			t.Errorf("a large subscription: %s", a.body)
+		}
+		if a := c.ask("resources/subscribe", `"uri":"test://a"`); !strings.Contains(a.body, `"result"`) {
+			t.Errorf("a subscription: %s", a.body)
+		}
+	})
 }
 
 // A result that asks for more input goes to the client, and its answer to the same

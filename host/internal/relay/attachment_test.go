@@ -1,6 +1,7 @@
 package relay
 
 import (
+	"fmt"
 	"testing"
 
 	"github.com/plughost/plughost/shared/wire"
@@ -104,4 +105,40 @@ func TestListenerEndsWithAServiceThatIsRemoved(t *testing.T) {
 		}()
 	}
 	j.Arrange([]*Service{a})
+}
+
+func TestSessionHasABoundOfSubscriptions(t *testing.T) {
+	j := NewJoin("join", "1", Options{})
+	defer j.Close()
+	a := newTestService("a")
+	j.Arrange([]*Service{a})
+	s := newTestSession(t, j, "a", a)
+	asks := func(method string, i int) *wire.Message {
+		t.Helper()
+		m, err := wire.Scan(fmt.Appendf(nil, `{"jsonrpc":"2.0","id":1,"method":%q,"params":{"uri":"x://%d"}}`, method, i))
+		if err != nil {
+			t.Fatal(err)
+		}
+		return &m
+	}
+	for i := range maxSubscriptions {
+		m := asks("resources/subscribe", i)
+		if err := s.memory.takes(m); err != nil {
+			t.Fatal(err)
+		}
+		s.memory.subscribed(a, m)
+	}
+	if s.memory.takes(asks("resources/subscribe", maxSubscriptions)) == nil {
+		t.Error("one more is taken")
+	}
+	if err := s.memory.takes(asks("resources/subscribe", 0)); err != nil {
+		t.Errorf("one that there is: %v", err)
+	}
+	if err := s.memory.takes(asks("resources/read", maxSubscriptions)); err != nil {
+		t.Errorf("another request: %v", err)
+	}
+	s.memory.learner(a, asks("resources/unsubscribe", 0))(nil)
+	if err := s.memory.takes(asks("resources/subscribe", maxSubscriptions)); err != nil {
+		t.Errorf("one in place of another: %v", err)
+	}
 }

@@ -22,6 +22,9 @@ const (
 	// cannot be made.
 	maxTemplate       = 4096
 	maxTemplateCommas = 100
+	// maxURI is how many bytes a URI may have that is one of a template: to find
+	// out costs time.
+	maxURI = 8192
 )
 
 // entry is one of what a service lists, which does not change.
@@ -86,8 +89,11 @@ func (e *entry) checkTemplate() error {
 	if err != nil {
 		return err
 	}
+	prefix, _, _ := strings.Cut(e.own, "{")
 	pattern := sync.OnceValue(template.Regexp) // costs much, and few are asked for
-	e.matches = func(uri string) bool { return pattern().MatchString(uri) }
+	e.matches = func(uri string) bool {
+		return len(uri) <= maxURI && strings.HasPrefix(uri, prefix) && pattern().MatchString(uri)
+	}
 	return nil
 }
 

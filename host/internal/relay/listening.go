@@ -56,7 +56,11 @@ type part struct {
 // serveListening has a client listen.
 func (r *Relay) serveListening(w http.ResponseWriter, req *http.Request, m *wire.Message) {
 	g := &listening{relay: r, grants: caller.FromContext(req.Context()), header: passedOn(req.Header), client: newCall(m)}
-	if err := r.router.listen(req.Context(), g, m); err != nil {
+	err := checkSubscriptions(m)
+	if err == nil {
+		err = r.router.listen(req.Context(), g, m)
+	}
+	if err != nil {
 		writeRefusal(w, g.client.id, err)
 		return
 	}
@@ -74,6 +78,22 @@ func (r *Relay) serveListening(w http.ResponseWriter, req *http.Request, m *wire
 	defer context.AfterFunc(r.life, cancel)()
 	y := reply{w: w, r: req.WithContext(ctx), call: g.client, quiet: patience, until: r.life, statuses: true}
 	y.write()
+}
+
+// checkSubscriptions refuses a request to listen to too much.
+func checkSubscriptions(m *wire.Message) error {
+	at, err := m.Param("notifications", "resourceSubscriptions")
+	if err != nil {
+		return err
+	}
+	n := 0
+	for range m.Elements(at) {
+		n++
+	}
+	if n > maxSubscriptions || len(m.Raw) > maxSubscribed {
+		return refusef(wire.CodeInvalidParams, "a request to listen has no more than %d resourceSubscriptions, and %d bytes", maxSubscriptions, maxSubscribed)
+	}
+	return nil
 }
 
 // register notes who listens.

@@ -12,8 +12,12 @@ import (
 	"github.com/plughost/plughost/shared/wire"
 )
 
-// maxSubscriptions bounds those that a session remembers.
-const maxSubscriptions = 10_000
+// maxSubscriptions and maxSubscribed bound the subscriptions of a session, and of
+// a request to listen, and the bytes of these.
+const (
+	maxSubscriptions = 1000
+	maxSubscribed    = 256 << 10
+)
 
 // memory is what an instance of the plugin has to know of a session: the
 // client's own messages.
@@ -68,9 +72,27 @@ func (y *memory) subscribed(service *Service, m *wire.Message) {
 	if y.subscriptions == nil {
 		y.subscriptions = make(map[string]subscription)
 	}
-	if len(y.subscriptions) < maxSubscriptions {
-		y.subscriptions[uriOf(m)] = subscription{service, m}
+	y.subscriptions[uriOf(m)] = subscription{service, m}
+}
+
+// takes refuses a subscription if there are too many. Those that are asked for at
+// once may be some more.
+func (y *memory) takes(m *wire.Message) error {
+	if string(m.Method) != "resources/subscribe" {
+		return nil
 	}
+	y.mu.Lock()
+	defer y.mu.Unlock()
+	count, bytes, uri := 1, len(m.Raw), uriOf(m)
+	for other, s := range y.subscriptions {
+		if other != uri {
+			count, bytes = count+1, bytes+len(s.request.Raw)
+		}
+	}
+	if count > maxSubscriptions || bytes > maxSubscribed {
+		return refusef(codeUnavailable, "a session has no more than %d subscriptions, with %d bytes: unsubscribe from some first", maxSubscriptions, maxSubscribed)
+	}
+	return nil
 }
 
 // forget forgets the subscriptions to what is of some services, and their tasks.

@@ -175,6 +175,9 @@ func (s *session) answer(ctx context.Context, c *call, m *wire.Message, rt route
 
 // forward has a service take a call.
 func (s *session) forward(ctx context.Context, c *call, m *wire.Message, rt route, header map[string]string) error {
+	if err := s.memory.takes(rt.message); err != nil {
+		return err
+	}
 	l, err := s.attached(ctx, rt.to)
 	if err != nil {
 		return err

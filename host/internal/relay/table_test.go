@@ -78,6 +78,9 @@ func TestURIOfSeveralServicesIsTheFirstReachableOnes(t *testing.T) {
 		{[]*Service{a, b, c}, "abc", "x://of/c", c},
 		{[]*Service{a, b, c}, "ab", "x://of/c", nil},
 		{[]*Service{a, b, c}, "abc", "y://c", nil},
+		{[]*Service{a, b, c}, "abc", "x:/", nil},
+		{[]*Service{a, b, c}, "abc", "x://" + strings.Repeat("u", maxURI-4), a},
+		{[]*Service{a, b, c}, "abc", "x://" + strings.Repeat("u", maxURI-3), nil},
 	} {
 		var got *Service
 		if e := newTable(test.order, has).resource(test.who, test.uri); e != nil {
