@@ -133,3 +133,18 @@ func TestTasksAreOfferedToWhoKnowsThem(t *testing.T) {
 		t.Errorf("without a session: %s", a.body)
 	}
 }
+
+// What a caller may reach is looked at when it asks, and its task stays its own as
+// long as the service is within reach, for whatever.
+func TestTaskIsReachedAsItsServiceIs(t *testing.T) {
+	f := newFront(t, mcpConfig("a"))
+	f.ready("a", tasked(t, "of a"))
+	c, change := f.changing(only("*/*"))
+	c.begin("a__x")
+	change(only("a/other"))
+	c.expectTask("tasks/get", "of a", "tasks/get of of a")
+	change(only("b/*"))
+	c.expectTask("tasks/result", "of a", noTask)
+	change(only("*/*"))
+	c.expectTask("tasks/result", "of a", noTask)
+}

@@ -43,15 +43,15 @@ func (s *session) attachment(service *Service) *attachment {
 func (s *session) detach() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	reaches := func(service *Service) bool { return s.relay.router.reaches(s.grants, service) }
+	unreached := func(service *Service) bool { return !s.relay.router.reaches(s.grants, service) }
 	s.links = slices.DeleteFunc(s.links, func(a *attachment) bool {
-		gone := !reaches(a.service)
+		gone := unreached(a.service)
 		if gone && a.link != nil {
 			a.link.cancel()
 		}
 		return gone
 	})
-	s.memory.forget(func(service *Service) bool { return !reaches(service) || !s.grants.Service(service.name) })
+	s.memory.forget(unreached, func(service *Service) bool { return !s.grants.Service(service.name) })
 	s.keepAttached(&s.outbox)
 	for _, c := range s.calls {
 		s.keepAttached(&c.out)

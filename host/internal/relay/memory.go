@@ -95,12 +95,13 @@ func (y *memory) takes(m *wire.Message) error {
 	return nil
 }
 
-// forget forgets the subscriptions to what is of some services, and their tasks.
-func (y *memory) forget(gone func(*Service) bool) {
+// forget forgets the tasks of services of which nothing may be reached any more,
+// and the subscriptions to what is of those whose resources may not.
+func (y *memory) forget(unreached, closed func(*Service) bool) {
 	y.mu.Lock()
 	defer y.mu.Unlock()
-	maps.DeleteFunc(y.subscriptions, func(_ string, s subscription) bool { return gone(s.service) })
-	y.tasks.forget(gone)
+	y.tasks.forget(unreached)
+	maps.DeleteFunc(y.subscriptions, func(_ string, s subscription) bool { return unreached(s.service) || closed(s.service) })
 }
 
 // subscribedAt returns the service at which the client has subscribed to a
