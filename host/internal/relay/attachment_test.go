@@ -9,7 +9,7 @@ import (
 
 // newTestSession makes a session of one who reaches some services at a joined
 // endpoint, and has used them.
-func newTestSession(t *testing.T, j *Join, who reaches, used ...*Service) *session {
+func newTestSession(t *testing.T, j *Join, who Grants, used ...*Service) *session {
 	t.Helper()
 	s := newSession(j.Relay, "", who)
 	if !j.add(s) {
@@ -51,7 +51,7 @@ func TestSessionKeepsNothingOfAServiceThatIsOutOfReach(t *testing.T) {
 			defer j.Close()
 			a, b := newTestService("a"), newTestService("b")
 			j.Arrange([]*Service{a, b})
-			s := newTestSession(t, j, "ab", a, b)
+			s := newTestSession(t, j, reaches("ab"), a, b)
 			ofA, ofB := s.subscribe(t, a), s.subscribe(t, b)
 			s.outbox.offer(item{head: []byte("of a"), of: a})
 			s.outbox.offer(item{head: []byte("of b"), of: b})
@@ -112,7 +112,7 @@ func TestSessionHasABoundOfSubscriptions(t *testing.T) {
 	defer j.Close()
 	a := newTestService("a")
 	j.Arrange([]*Service{a})
-	s := newTestSession(t, j, "a", a)
+	s := newTestSession(t, j, reaches("a"), a)
 	asks := func(method string, i int) *wire.Message {
 		t.Helper()
 		m, err := wire.Scan(fmt.Appendf(nil, `{"jsonrpc":"2.0","id":1,"method":%q,"params":{"uri":"x://%d"}}`, method, i))

@@ -61,7 +61,7 @@ func TestCancelledCallDoesNotWaitForItsClient(t *testing.T) {
 		defer a.Close()
 		defer j.Close()
 		j.Arrange([]*Service{a})
-		s := newTestSession(t, j, "a", a)
+		s := newTestSession(t, j, reaches("a"), a)
 		l := &link{backend: &backend{service: a}, calls: make(map[int64]*call)}
 		for _, order := range []string{"park first", "cancel first"} {
 			c := newCallNamed("call-1")

@@ -17,6 +17,8 @@ const (
 	withTasks = "2025-11-25"
 	// maxTasks bounds those that a session knows. It forgets the oldest.
 	maxTasks = 10_000
+	// maxTaskID is how many bytes the id of one may have that a session knows.
+	maxTaskID = 1024
 )
 
 // tasks are the services of tasks.
@@ -50,11 +52,18 @@ func (t *tasks) forget(gone func(*Service) bool) {
 	})
 }
 
-// learnTask takes the id of a task that is somewhere in an answer.
-func (y *memory) learnTask(service *Service, answer *wire.Message, at wire.Span, path ...string) {
+// learnTask takes the id of a task that is somewhere in an answer of a service that
+// the session has.
+func (s *session) learnTask(service *Service, answer *wire.Message, at wire.Span, path ...string) {
 	found, err := answer.Find(at, path...)
-	if id, ok := wire.Text(answer.Bytes(found)); err == nil && ok {
-		y.set(func() { y.tasks.add(string(id), service) })
+	id, ok := wire.Text(answer.Bytes(found))
+	if err != nil || !ok || len(id) > maxTaskID {
+		return
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.attachment(service) != nil {
+		s.memory.set(func() { s.memory.tasks.add(string(id), service) })
 	}
 }
 
@@ -72,7 +81,7 @@ func (s *session) begins(rt route, m *wire.Message) (route, error) {
 	}
 	if task.Found() {
 		rt.edit = func(answer *wire.Message) *wire.Message {
-			s.memory.learnTask(rt.to, answer, answer.Result, "task", "taskId")
+			s.learnTask(rt.to, answer, answer.Result, "task", "taskId")
 			return answer
 		}
 	}
@@ -139,7 +148,7 @@ func (s *session) tasksListed(service *Service, answer *wire.Message, next strin
 	}
 	list, cursor := picked[0], picked[1]
 	for task := range answer.Elements(list) {
-		s.memory.learnTask(service, answer, task, "taskId")
+		s.learnTask(service, answer, task, "taskId")
 	}
 	if own, ok := wire.Text(answer.Bytes(cursor)); ok && len(own) > 0 {
 		next = service.name + " " + string(own)
