@@ -13,6 +13,7 @@ import (
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 
 	"github.com/plughost/plughost/host/internal/config"
+	"github.com/plughost/plughost/host/internal/relay"
 	plughostv1 "github.com/plughost/plughost/shared/proto/plughost/v1"
 )
 
@@ -239,6 +240,33 @@ func TestSessionDoesNotEndWhileItsClientWaitsForAnAnswerAgain(t *testing.T) {
 	close(goOn)
 	if got := eventsOf(again.Body)(); !strings.Contains(got, `"text":"later"`) {
 		t.Errorf("%s", got)
+	}
+}
+
+// A client may know before anybody else that its stream is lost.
+func TestClientComesBackToAStreamThatNobodyElseKnowsToBeLost(t *testing.T) {
+	f := newFront(t)
+	f.common.relay = relay.Options{Quiet: time.Millisecond}
+	f.Configure([]config.Service{mcpConfig("a")})
+	plugin, heard, release := keeper(t)
+	f.ready("a", plugin)
+	c := f.open(nil)
+	streams := []*http.Response{c.send(http.MethodPost, callOf(1, "x"), nil)}
+	defer streams[0].Body.Close()
+	<-heard
+	for range 2 {
+		again := c.send(http.MethodGet, "", map[string]string{"Last-Event-ID": "call-1"})
+		defer again.Body.Close()
+		if again.StatusCode != http.StatusOK {
+			t.Fatalf("status %d", again.StatusCode)
+		}
+		streams = append(streams, again)
+	}
+	release()
+	for i, want := range []string{"the end", "the end", `{"jsonrpc":"2.0","id":1,"result":{"content":[]}}`} {
+		if got := eventsOf(streams[i].Body)(); got != want {
+			t.Errorf("stream %d: %s, want %s", i, got, want)
+		}
 	}
 }
 

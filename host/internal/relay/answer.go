@@ -36,7 +36,9 @@ type reply struct {
 	// before, if there is one, is called before the headers are written. It is told
 	// whether the answer is known.
 	before func(answered bool)
-	primed bool // the client knows by what it can come back
+	// session is whose client can come back to the call, if that has a stream.
+	session *session
+	primed  bool // the client knows by what it can come back
 }
 
 // write writes the answer, and all that comes before it. It reports whether the
@@ -80,16 +82,18 @@ func (y *reply) plain(i item) bool {
 
 // stream writes events until the answer is among them.
 func (y *reply) stream(t taken) bool {
-	defer hurry(y.until, y.w)()
-	e := newEvents(y.w)
-	if y.call.stream != "" {
-		y.primed = true
+	if y.call.stream == "" {
+		defer hurry(y.until, y.w)()
+		return newEvents(y.w).pump(y.r.Context(), &y.call.out, t)
+	}
+	y.primed = true
+	return y.session.stream(y.r.Context(), y.w, y.call, func(ctx context.Context, e *events) bool {
 		if e.write("id: %s\ndata: \n\n", y.call.stream) != nil {
 			y.call.out.putBack(t.items)
 			return false
 		}
-	}
-	return e.pump(y.r.Context(), &y.call.out, t)
+		return e.pump(ctx, &y.call.out, t)
+	})
 }
 
 // hurry gives a client that does not read little time when ctx ends. The

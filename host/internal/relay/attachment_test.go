@@ -57,8 +57,8 @@ func TestSessionKeepsNothingOfAServiceThatIsOutOfReach(t *testing.T) {
 			s.outbox.offer(item{head: []byte("of b"), of: b})
 			mixed := callOf(a, "call-1")
 			mixed.out.offer(item{head: []byte("of b"), of: b})
-			s.park(mixed)
-			s.park(callOf(b, "call-2"))
+			s.parkNow(mixed)
+			s.parkNow(callOf(b, "call-2"))
 			late := callOf(b, "call-3")
 
 			lose(j, s, a)
@@ -68,9 +68,9 @@ func TestSessionKeepsNothingOfAServiceThatIsOutOfReach(t *testing.T) {
 			if got := s.takeAttached(&s.outbox).items; len(got) != 1 || string(got[0].head) != "of a" {
 				t.Errorf("%d messages wait for the client", len(got))
 			}
-			s.park(late)
+			s.parkNow(late)
 			for stream, there := range map[string]bool{"call-1": true, "call-2": false, "call-3": false} {
-				if c := s.unpark(stream); (c != nil) != there {
+				if c := s.comeBack(t.Context(), stream); (c != nil) != there {
 					t.Errorf("the stream %s can be taken up: %v", stream, c != nil)
 				}
 			}

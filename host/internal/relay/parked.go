@@ -1,6 +1,7 @@
 package relay
 
 import (
+	"context"
 	"fmt"
 	"net/http"
 	"slices"
@@ -31,11 +32,41 @@ func (s *session) newStream() string {
 	return fmt.Sprintf("call-%d", s.streams)
 }
 
-// park keeps a call whose stream was lost for its client. If there are many, the
-// one that has waited longest gives way.
-func (s *session) park(c *call) {
+// writing is a response on which a client gets the answer to a call to which it can
+// come back.
+type writing struct {
+	move func()        // ends it soon
+	over chan struct{} // closed when it has ended
+}
+
+// stream writes the events of a call to which its client can come back. If it does
+// not get all of them the call waits for it.
+func (s *session) stream(ctx context.Context, w http.ResponseWriter, c *call, write func(context.Context, *events) bool) (all bool) {
+	ctx, cancel := context.WithCancel(ctx)
+	until, hurryUp := context.WithCancel(s.ctx)
+	g := &writing{func() { cancel(); hurryUp() }, make(chan struct{})}
+	defer close(g.over)
+	defer g.move()
+	s.mu.Lock()
+	if s.writing == nil {
+		s.writing = make(map[string]*writing)
+	}
+	s.writing[c.stream] = g
+	s.mu.Unlock()
+	defer hurry(until, w)()
+	all = write(ctx, newEvents(w))
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	delete(s.writing, c.stream)
+	if !all {
+		s.park(c)
+	}
+	return all
+}
+
+// park keeps a call whose stream was lost for its client. If there are many, the
+// one that has waited longest gives way. The lock is held.
+func (s *session) park(c *call) {
 	if s.ctx.Err() != nil || c.cancelled.Load() || !s.keeps(c) {
 		s.abandon(c)
 		return
@@ -48,8 +79,19 @@ func (s *session) park(c *call) {
 	s.parked = append(s.parked, p)
 }
 
-// unpark takes the call of a stream to which its client has come back, or nil.
-func (s *session) unpark(stream string) *call {
+// comeBack returns the call of a stream to which its client has come back, or nil.
+// The client may have lost a stream that nobody else knows to be lost.
+func (s *session) comeBack(ctx context.Context, stream string) *call {
+	s.mu.Lock()
+	lost := s.writing[stream]
+	s.mu.Unlock()
+	if lost != nil {
+		lost.move()
+		select {
+		case <-lost.over:
+		case <-ctx.Done():
+		}
+	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	i := slices.IndexFunc(s.parked, func(p *parked) bool { return p.stream == stream })
@@ -106,13 +148,12 @@ func (s *session) left(c *call) {
 
 // resume writes what is left of a call whose stream the client has lost.
 func (s *session) resume(w http.ResponseWriter, r *http.Request, stream string) {
-	c := s.unpark(stream)
+	c := s.comeBack(r.Context(), stream)
 	if c == nil {
 		http.Error(w, "there is no such stream to come back to", http.StatusBadRequest)
 		return
 	}
-	defer hurry(s.ctx, w)()
-	if e := newEvents(w); !e.pump(r.Context(), &c.out, s.takeAttached(&c.out)) {
-		s.park(c)
-	}
+	s.stream(r.Context(), w, c, func(ctx context.Context, e *events) bool {
+		return e.pump(ctx, &c.out, s.takeAttached(&c.out))
+	})
 }

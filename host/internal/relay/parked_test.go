@@ -17,22 +17,29 @@ func newCallNamed(stream string) *call {
 	return c
 }
 
+// parkNow has a call wait for its client.
+func (s *session) parkNow(c *call) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.park(c)
+}
+
 func TestCallWaitsForItsClientAsLongEachTime(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newSession(newRelay(Options{}), "", caller.Caller{})
 		c := newCallNamed("call-1")
 		for range 3 {
-			s.park(c)
+			s.parkNow(c)
 			time.Sleep(parkTime - time.Second)
 			synctest.Wait()
-			if s.unpark("call-1") != c {
+			if s.comeBack(t.Context(), "call-1") != c {
 				t.Fatal("it is gone before its time")
 			}
 		}
-		s.park(c)
+		s.parkNow(c)
 		time.Sleep(parkTime)
 		synctest.Wait()
-		if s.unpark("call-1") != nil {
+		if s.comeBack(t.Context(), "call-1") != nil {
 			t.Error("it stays longer than it may")
 		}
 	})
@@ -42,13 +49,13 @@ func TestCallThatHasWaitedLongestGivesWay(t *testing.T) {
 	s := newSession(newRelay(Options{}), "", caller.Caller{})
 	defer s.end()
 	for n := range maxParked + 1 {
-		s.park(newCallNamed(fmt.Sprintf("call-%d", n)))
+		s.parkNow(newCallNamed(fmt.Sprintf("call-%d", n)))
 	}
-	if s.unpark("call-0") != nil {
+	if s.comeBack(t.Context(), "call-0") != nil {
 		t.Error("the first one is still there")
 	}
 	for n := range maxParked {
-		if s.unpark(fmt.Sprintf("call-%d", n+1)) == nil {
+		if s.comeBack(t.Context(), fmt.Sprintf("call-%d", n+1)) == nil {
 			t.Errorf("call %d is gone", n+1)
 		}
 	}
@@ -74,13 +81,13 @@ func TestCancelledCallDoesNotWaitForItsClient(t *testing.T) {
 				t.Fatal(err)
 			}
 			if order == "park first" {
-				s.park(c)
+				s.parkNow(c)
 			}
 			s.cancelled(c.id)
 			if order == "cancel first" {
-				s.park(c)
+				s.parkNow(c)
 			}
-			if s.unpark("call-1") != nil {
+			if s.comeBack(t.Context(), "call-1") != nil {
 				t.Errorf("%s: it waits", order)
 			}
 			time.Sleep(cancelGrace)

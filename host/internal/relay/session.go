@@ -42,6 +42,8 @@ type session struct {
 	most    int              // bounds calls, whose clients may have left
 	parked  []*parked        // whose stream was lost, the earliest first
 	streams int64            // counted for their ids
+	// writing are the streams on which clients get answers, by their ids.
+	writing map[string]*writing
 
 	asked    map[int64]question // the plugins' requests to the client
 	askCount int64

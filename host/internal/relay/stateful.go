@@ -135,12 +135,8 @@ func (s *session) serveCall(w http.ResponseWriter, req *http.Request, m *wire.Me
 		writeError(w, http.StatusOK, m.Bytes(m.ID), err)
 		return
 	}
-	y := reply{w: w, r: req, call: c, quiet: s.relay.options.Quiet, until: s.ctx}
-	switch {
-	case y.write():
-	case y.primed:
-		s.park(c)
-	default:
+	y := reply{w: w, r: req, call: c, quiet: s.relay.options.Quiet, until: s.ctx, session: s}
+	if !y.write() && !y.primed {
 		s.left(c)
 	}
 }
