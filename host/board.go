@@ -25,18 +25,28 @@ type output struct {
 	board *screen
 	// people is for what people are to read.
 	people io.Writer
+	// log is where the log goes.
+	log io.Writer
+	// end has the last of all that be written.
+	end func()
 }
 
-// newOutput makes the output of a host, and says where its log goes.
-func newOutput() (out output, log io.Writer) {
+// newOutput makes the output of a host.
+func newOutput() output {
+	stdout, stderr := newSink(os.Stdout), newSink(os.Stderr)
+	out := output{people: stdout, log: stderr, end: func() {
+		stdout.close()
+		stderr.close()
+	}}
 	if !isTerminal(os.Stderr) || os.Getenv("TERM") == "dumb" {
-		return output{people: os.Stdout}, os.Stderr
+		return out
 	}
-	out = output{board: &screen{out: os.Stderr}, people: os.Stdout}
+	out.board = &screen{out: stderr, terminal: os.Stderr}
+	out.log = out.board
 	if isTerminal(os.Stdout) {
 		out.people = out.board // else they would write over each other
 	}
-	return out, out.board
+	return out
 }
 
 // say says what a signal does: on a terminal to the person who gave it, and in

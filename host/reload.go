@@ -177,7 +177,7 @@ func (r *reloader) onHangup() {
 		_, _, err := r.take(terminalOf(os.Stderr))
 		var refused *control.RefusedError
 		if errors.As(err, &refused) {
-			fmt.Fprint(os.Stderr, refused.Diagnostics)
+			fmt.Fprint(r.output.log, refused.Diagnostics)
 		}
 		if err != nil {
 			r.log.Error("cannot reload the configuration", "error", err)

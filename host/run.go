@@ -55,10 +55,11 @@ func run(ctx context.Context, at *location, in config.Input, outliveHost bool) e
 	if err != nil {
 		return err
 	}
-	out, logs := newOutput()
+	out := newOutput()
+	defer out.end()
 	log := hclog.New(&hclog.LoggerOptions{
 		Level:      hclog.LevelFromString(conf.Host.LogLevel),
-		Output:     logs,
+		Output:     out.log,
 		TimeFormat: "2006-01-02T15:04:05.000Z07:00",
 	})
 	switch outcome, err := stamp(inst.ID); outcome {

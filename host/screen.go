@@ -14,8 +14,10 @@ import (
 // screen shows a text on a terminal in the place of the one before, and lets
 // other lines be written above it. Its methods may be called concurrently.
 type screen struct {
+	out      io.Writer
+	terminal *os.File // behind out
+
 	mu    sync.Mutex
-	out   *os.File
 	text  string
 	lines int // of the text as it is shown
 }
@@ -55,7 +57,7 @@ func (s *screen) draw(above string) {
 	for line := range strings.Lines(above) {
 		b.WriteString(strings.TrimSuffix(line, "\n") + toLineEnd + "\n")
 	}
-	width, height, err := term.GetSize(int(s.out.Fd()))
+	width, height, err := term.GetSize(int(s.terminal.Fd()))
 	if err != nil {
 		width, height = 80, 24
 	}

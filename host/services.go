@@ -109,7 +109,7 @@ const progressTick = 250 * time.Millisecond
 // watchProgress shows on the terminal how a service is until ctx ends, and
 // leaves nothing there.
 func watchProgress(ctx context.Context, client *control.Client, ref config.Ref, began time.Time) {
-	progress := &screen{out: os.Stderr}
+	progress := &screen{out: os.Stderr, terminal: os.Stderr}
 	defer progress.show("")
 	tick := time.NewTicker(progressTick)
 	defer tick.Stop()

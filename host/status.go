@@ -165,7 +165,7 @@ func watchStatus(ctx context.Context, at *location, w io.Writer, names []string)
 	}
 	show := func(text string) { fmt.Fprintln(w, text) }
 	if f, ok := w.(*os.File); ok && isTerminal(w) {
-		show = (&screen{out: f}).show
+		show = (&screen{out: f, terminal: f}).show
 	}
 	tick := time.NewTicker(refresh)
 	defer tick.Stop()

@@ -182,6 +182,8 @@ type hostOptions struct {
 	env, args []string
 	// inherit are open files that the host inherits.
 	inherit []*os.File
+	// stderr is where its log goes, if not to where its output does.
+	stderr *os.File
 	// asInit has the host be the first process of a pid namespace.
 	asInit bool
 }
@@ -218,6 +220,9 @@ func startHost(t *testing.T, opts hostOptions) *host {
 		t.Fatal(err)
 	}
 	h.cmd.Stdout, h.cmd.Stderr = writer, writer
+	if opts.stderr != nil {
+		h.cmd.Stderr = opts.stderr
+	}
 	if err := h.cmd.Start(); err != nil {
 		t.Fatal(err)
 	}
