@@ -10,6 +10,7 @@ import (
 	"sync"
 	"sync/atomic"
 	"testing"
+	"time"
 
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 	"google.golang.org/grpc"
@@ -299,5 +300,57 @@ func TestCallsInFlightOfAnAgentAreBounded(t *testing.T) {
 	close(more) // there is room again
 	if got := <-answers; !strings.Contains(got, "content") {
 		t.Errorf("later comes %s", got)
+	}
+}
+
+// An agent that ends the stream of its tools gets another one soon, whatever its
+// calls wait for.
+func TestAgentComesBackWhileItsCallWaitsForAService(t *testing.T) {
+	f := newFront(t, mcpConfig("mute"), agentConfig("echo", "mute/*"))
+	var sessions atomic.Int32
+	opening := make(chan struct{})
+	f.ready("mute", unruly(t, func(_ frames, m message) string {
+		switch m.Method {
+		case "initialize":
+			if sessions.Add(1) == 1 { // the one for the lists
+				return initialized
+			}
+			close(opening)
+			return ""
+		case "tools/list":
+			return listsOneTool
+		}
+		return methodNotFound
+	}))
+	streams := make(chan int, 100)
+	var count atomic.Int32
+	instance := newInstance(t, func(s *grpc.Server) {
+		plughostv1.RegisterHostServer(s, &rawAgent{tools: func(stream frames) error {
+			n := int(count.Add(1))
+			streams <- n
+			if n > 1 {
+				<-stream.Context().Done()
+				return nil
+			}
+			send(stream, rawInitialize)
+			if _, err := stream.Recv(); err != nil {
+				return err
+			}
+			send(stream, rawInitialized)
+			send(stream, `{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"mute__x"}}`)
+			<-opening
+			return nil
+		}})
+	})
+	f.change(config.KindAgent, "echo", supervise.Status{State: supervise.Ready}, instance)
+	<-opening
+	left := time.Now()
+	for n := range streams {
+		if n == 2 {
+			break
+		}
+	}
+	if took := time.Since(left); took > 20*time.Second {
+		t.Errorf("it took %v", took)
 	}
 }

@@ -9,6 +9,7 @@ import (
 	"sync"
 	"sync/atomic"
 	"testing"
+	"time"
 
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 	"google.golang.org/grpc"
@@ -431,5 +432,103 @@ func TestAgentThatCallsBeforeItInitializesIsRefused(t *testing.T) {
 	f.change(config.KindAgent, "hasty", supervise.Status{State: supervise.Ready}, agent)
 	if got := <-answers; !strings.Contains(got, "not initialized") {
 		t.Errorf("%s", got)
+	}
+}
+
+// A plugin may end a session's stream and live on. Who only listens does not see
+// that, and gets another one.
+func TestListenerOutlivesAStreamThatThePluginEnds(t *testing.T) {
+	t.Parallel() // it waits for seconds
+	atEach(t, func(t *testing.T, at endpoint) {
+		t.Parallel()
+		f := newFront(t, mcpConfig("a"))
+		subscribed, end := make(chan struct{}, 2), make(chan struct{})
+		var once sync.Once
+		f.ready("a", newRawPlugin(t, func(stream frames) error {
+			var ended <-chan struct{}
+			reads := make(chan *plughostv1.Frame)
+			go func() {
+				defer close(reads)
+				for frame, err := stream.Recv(); err == nil; frame, err = stream.Recv() {
+					reads <- frame
+				}
+			}()
+			for {
+				select {
+				case frame, more := <-reads:
+					if !more {
+						return nil
+					}
+					var m message
+					if err := json.Unmarshal(frame.GetMessage(), &m); err != nil {
+						return err
+					}
+					answer := methodNotFound
+					switch m.Method {
+					case "initialize":
+						answer = strings.Replace(initialized, `"resources":{}`, `"resources":{"subscribe":true}`, 1)
+					case "resources/list":
+						answer = `"result":{"resources":[{"uri":"test://r","name":"r"}]}`
+					case "resources/subscribe":
+						answer = `"result":{}`
+						once.Do(func() { ended = end })
+						if ended == nil {
+							send(stream, `{"jsonrpc":"2.0","method":"notifications/resources/updated","params":{"uri":"test://r"}}`)
+						}
+						subscribed <- struct{}{}
+					}
+					if m.ID != nil {
+						send(stream, fmt.Sprintf(`{"jsonrpc":"2.0","id":%s,%s}`, m.ID, answer))
+					}
+				case <-ended:
+					go func() {
+						for range reads {
+						}
+					}()
+					return nil
+				}
+			}
+		}))
+		c := f.openAt(at.path, nil)
+		if a := c.ask("resources/subscribe", `"uri":"test://r"`); !strings.Contains(a.body, `"result"`) {
+			t.Fatalf("%s", a.body)
+		}
+		<-subscribed
+		listens := c.send(http.MethodGet, "", nil)
+		defer listens.Body.Close()
+		close(end)
+		<-subscribed
+		if got := eventsOf(listens.Body)(); !strings.Contains(got, "test://r") {
+			t.Errorf("comes %s", got)
+		}
+	})
+}
+
+// Lists that change all the time are not read all the time.
+func TestListsThatAlwaysChangeAreReadNowAndThen(t *testing.T) {
+	t.Parallel()
+	f := newFront(t, mcpConfig("a"))
+	read := make(chan time.Time, 1000)
+	f.ready("a", unruly(t, func(stream frames, m message) string {
+		switch m.Method {
+		case "initialize":
+			return initialized
+		case "tools/list":
+			send(stream, `{"jsonrpc":"2.0","method":"notifications/tools/list_changed"}`)
+			select {
+			case read <- time.Now():
+			default:
+			}
+			return `"result":{"tools":[]}`
+		}
+		return methodNotFound
+	}))
+	began := <-read
+	var last time.Time
+	for range 5 {
+		last = <-read
+	}
+	if took := last.Sub(began); took < 400*time.Millisecond {
+		t.Errorf("5 more readings took no longer than %v", took)
 	}
 }

@@ -15,6 +15,8 @@ import (
 const (
 	// listTimeout bounds one reading of a plugin's lists.
 	listTimeout = 30 * time.Second
+	// minPause is at least between two readings.
+	minPause = 100 * time.Millisecond
 	// maxRetryDelay bounds how long what could not be read is left.
 	maxRetryDelay = 5 * time.Minute
 	// maxListed and maxListedBytes bound each of them: a plugin whose pages never
@@ -126,16 +128,27 @@ func (b *backend) catalogue() error {
 	b.introduced(nil)
 	b.reading.due(l.ctx)
 	for {
+		began := time.Now()
 		c.refresh(l, has)
 		b.reading.ended()
+		rested := time.After(pause(time.Since(began)))
 		select {
 		case <-c.wake:
 		case <-c.retry():
 		case <-l.ctx.Done():
 			return errors.New("its session ended")
 		}
+		select {
+		case <-rested:
+		case <-l.ctx.Done():
+			return errors.New("its session ended")
+		}
 	}
 }
+
+// pause is for how long nothing is read after a reading that took some time: one
+// that says all the time that its lists have changed costs little of the host's.
+func pause(took time.Duration) time.Duration { return min(max(minPause, 10*took), listTimeout) }
 
 // greet opens the session, and returns what the plugin says of itself. All lists
 // that it has are to be read.

@@ -397,6 +397,17 @@ func (s *session) lost(l *link) {
 			s.outbox.offer(withdrawn)
 		}
 	}
+	if s.listening() && l.backend.current() {
+		time.AfterFunc(exitTimeout, func() { s.missing(l.backend) })
+	}
+}
+
+// missing gives a session that is listened to another link to an instance that has
+// ended the last one, unless it has one by now, or that was the instance's end.
+func (s *session) missing(b *backend) {
+	if s.listening() && b.current() && s.uses(b.service) {
+		s.relay.run(func() { _, _ = s.attached(b.ctx, b.service) }) // else with its next message
+	}
 }
 
 // takeQuestions returns what the client was asked on a link, once.
@@ -465,7 +476,7 @@ func listChanged(list string) []byte {
 func (s *session) listening() bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return s.listener != nil
+	return s.listener != nil && s.ctx.Err() == nil
 }
 
 // listen writes to the client what belongs to no call. A client that listens

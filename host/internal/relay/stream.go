@@ -42,14 +42,13 @@ func (c *Client) Grant(g Grants) { c.session.grant(g) }
 // Serve serves the client until ctx, its stream or the relay ends. The end of ctx
 // has to end the stream.
 func (c *Client) Serve(ctx context.Context) error {
-	defer c.session.end()
 	ctx, cancel := context.WithCancel(ctx)
-	defer cancel()
 	defer context.AfterFunc(c.session.ctx, cancel)()
 	var serving sync.WaitGroup
 	defer serving.Wait()
-	serving.Go(func() { c.pump(ctx, &c.session.outbox) })
+	defer c.session.end() // and with it what requests wait for
 	defer cancel()
+	serving.Go(func() { c.pump(ctx, &c.session.outbox) })
 	for {
 		frame, err := c.stream.Recv()
 		if err != nil {
