@@ -955,3 +955,22 @@ func TestLargeAnswerThatIsNotReadHoldsUpNobody(t *testing.T) {
 		}
 	})
 }
+
+// What is kept for as long as a session lasts is not large.
+func TestSessionKeepsNoLargeMessages(t *testing.T) {
+	atEach(t, func(t *testing.T, at endpoint) {
+		f := newFront(t, mcpConfig("a"))
+		f.ready("a", newPlugin(t, newServer("one")))
+		large := `"_meta":{"x":"` + strings.Repeat("x", 300_000) + `"},`
+		c := &rawClient{t: t, url: f.url + at.path}
+		if a := c.post(strings.Replace(rawInitialize, `"params":{`, `"params":{`+large, 1)); a.header.Get("Mcp-Session-Id") != "" || !strings.Contains(a.body, "no more than") {
+			t.Errorf("initialize: session %q, %s", a.header.Get("Mcp-Session-Id"), a.body)
+		}
+		if n := f.Sessions()["a"] + f.Sessions()[""]; n != 0 {
+			t.Errorf("%d sessions", n)
+		}
+		if a := f.openAt(at.path, nil).ask("logging/setLevel", large+`"level":"info"`); !strings.Contains(a.body, "no more than") {
+			t.Errorf("setLevel: %s", a.body)
+		}
+	})
+}

@@ -48,7 +48,8 @@ type part struct {
 	// whole says that there is no other part: the client gets its answer.
 	whole bool
 
-	opening sync.Mutex // held while link and call change
+	opening sync.Mutex // held while what follows changes
+	left    bool       // the client has
 	link    *link      // the latest
 	call    *call      // the request on it
 }
@@ -90,8 +91,8 @@ func checkSubscriptions(m *wire.Message) error {
 	for range m.Elements(at) {
 		n++
 	}
-	if n > maxSubscriptions || len(m.Raw) > maxSubscribed {
-		return refusef(wire.CodeInvalidParams, "a request to listen has no more than %d resourceSubscriptions, and %d bytes", maxSubscriptions, maxSubscribed)
+	if n > maxSubscriptions || len(m.Raw) > maxKept {
+		return refusef(wire.CodeInvalidParams, "a request to listen has no more than %d resourceSubscriptions, and %d bytes", maxSubscriptions, maxKept)
 	}
 	return nil
 }
@@ -123,7 +124,7 @@ func (r *Relay) listeningNow() []*listening {
 func (g *listening) restore(b *backend) {
 	for _, p := range g.parts {
 		if p.service == b.service {
-			_ = p.open(b) // else the instance is gone already
+			_ = p.openTo(b)
 		}
 	}
 }
@@ -134,14 +135,25 @@ func (p *part) opened() error {
 	if err != nil {
 		return err
 	}
-	return p.open(b)
+	return p.openTo(b)
+}
+
+// openTo makes the request to an instance. If that cannot be done, the client does
+// not wait for what it is to hear of it.
+func (p *part) openTo(b *backend) error {
+	before, _ := p.current()
+	err := p.open(b)
+	if err != nil {
+		p.service.run(func() { p.failed(b, before) })
+	}
+	return err
 }
 
 // open makes the request to an instance, unless it was made already.
 func (p *part) open(b *backend) error {
 	p.opening.Lock()
 	defer p.opening.Unlock()
-	if p.link != nil && p.link.backend == b && p.link.alive() {
+	if p.left || p.link != nil && p.link.backend == b && p.link.alive() {
 		return nil
 	}
 	l, err := b.open(p)
@@ -172,21 +184,22 @@ func (p *part) current() (*link, *call) {
 func (p *part) answered(l *link, c *call, answer *wire.Message) {
 	switch {
 	case answer == nil:
-		p.service.run(func() { p.failed(l) })
+		p.service.run(func() { p.failed(l.backend, l) })
 	case p.whole:
 		p.client.finish(p.named(answer, c.number))
 	}
 }
 
-// failed ends the request if only the stream was lost. If the plugin is gone, the
-// client is to hear of the next one, if it does not already.
-func (p *part) failed(l *link) {
+// failed ends the request if only the stream was lost, the last one of which is
+// known. If the plugin is gone, the client is to hear of the next one, if it does
+// not already.
+func (p *part) failed(b *backend, last *link) {
 	select {
-	case <-l.backend.ctx.Done():
+	case <-b.ctx.Done():
 		return
 	case <-time.After(exitTimeout):
 	}
-	if current, _ := p.current(); current == l {
+	if current, _ := p.current(); current == last {
 		p.client.fail(p.service.errLost())
 	}
 }
@@ -206,12 +219,20 @@ func (g *listening) named(answer *wire.Message, number int64) *wire.Message {
 	return &edited
 }
 
+// leave tells a plugin that the client has left.
+func (p *part) leave() {
+	p.opening.Lock()
+	defer p.opening.Unlock()
+	p.left = true
+	if p.link != nil && !p.link.abandon(p.call) {
+		p.link.cancel()
+	}
+}
+
 // leave tells the plugins that the client has left.
 func (g *listening) leave() {
 	for _, p := range g.parts {
-		if l, c := p.current(); l != nil && !l.abandon(c) {
-			l.cancel()
-		}
+		p.leave()
 	}
 }
 

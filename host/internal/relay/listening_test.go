@@ -41,3 +41,16 @@ func TestListenerIsNotToldOfTheStreamThatItHasLeft(t *testing.T) {
 		service.Close()
 	})
 }
+
+// An instance may come while a client leaves, and is not listened to.
+func TestListenerThatHasLeftIsGivenNoStream(t *testing.T) {
+	service := newTestService("a")
+	g := &listening{client: &call{id: []byte("1")}}
+	p := &part{listening: g, service: service}
+	g.parts = []*part{p}
+	g.leave()
+	g.restore(&backend{service: service})
+	if p.link != nil {
+		t.Error("it has a stream")
+	}
+}

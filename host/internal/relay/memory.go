@@ -12,11 +12,12 @@ import (
 	"github.com/plughost/plughost/shared/wire"
 )
 
-// maxSubscriptions and maxSubscribed bound the subscriptions of a session, and of
-// a request to listen, and the bytes of these.
 const (
+	// maxSubscriptions bounds those of a session, and of a request to listen.
 	maxSubscriptions = 1000
-	maxSubscribed    = 256 << 10
+	// maxKept is how many bytes a message may have that is kept, and all
+	// subscriptions of a session.
+	maxKept = 256 << 10
 )
 
 // memory is what an instance of the plugin has to know of a session: the
@@ -75,12 +76,19 @@ func (y *memory) subscribed(service *Service, m *wire.Message) {
 	y.subscriptions[uriOf(m)] = subscription{service, m}
 }
 
-// takes refuses a subscription if there are too many. Those that are asked for at
-// once may be some more.
+// takes refuses a request that is to be kept, and is too much. Subscriptions that
+// are asked for at once may be some more.
 func (y *memory) takes(m *wire.Message) error {
-	if string(m.Method) != "resources/subscribe" {
-		return nil
+	switch method := string(m.Method); {
+	case method == "resources/subscribe":
+		return y.takesSubscription(m)
+	case len(m.Raw) > maxKept && (method == "initialize" || method == "logging/setLevel"):
+		return refusef(wire.CodeInvalidParams, "a request %s has no more than %d bytes", method, maxKept)
 	}
+	return nil
+}
+
+func (y *memory) takesSubscription(m *wire.Message) error {
 	y.mu.Lock()
 	defer y.mu.Unlock()
 	count, bytes, uri := 1, len(m.Raw), uriOf(m)
@@ -89,8 +97,8 @@ func (y *memory) takes(m *wire.Message) error {
 			count, bytes = count+1, bytes+len(s.request.Raw)
 		}
 	}
-	if count > maxSubscriptions || bytes > maxSubscribed {
-		return refusef(codeUnavailable, "a session has no more than %d subscriptions, with %d bytes: unsubscribe from some first", maxSubscriptions, maxSubscribed)
+	if count > maxSubscriptions || bytes > maxKept {
+		return refusef(codeUnavailable, "a session has no more than %d subscriptions, with %d bytes: unsubscribe from some first", maxSubscriptions, maxKept)
 	}
 	return nil
 }

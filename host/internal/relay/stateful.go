@@ -89,7 +89,10 @@ func (r *Relay) serveFirst(w http.ResponseWriter, req *http.Request, m *wire.Mes
 // has left. Headers that go before the answer have its id too: there are no others.
 func (s *session) start(w http.ResponseWriter, req *http.Request, m *wire.Message) {
 	c := newCall(m)
-	err := s.claim(c)
+	err := s.memory.takes(m)
+	if err == nil {
+		err = s.claim(c)
+	}
 	if err == nil {
 		s.relay.router.know(req.Context(), s.granted(), m)
 		err = s.relay.router.open(req.Context(), s, c, m, passedOn(req.Header))
@@ -146,6 +149,9 @@ func (s *session) serveCall(w http.ResponseWriter, req *http.Request, m *wire.Me
 func (s *session) make(ctx context.Context, c *call, m *wire.Message, header map[string]string) error {
 	s.relay.router.know(ctx, s.granted(), m)
 	rt, err := s.relay.router.route(s, s.granted(), m)
+	if err == nil {
+		err = s.memory.takes(m)
+	}
 	switch {
 	case err != nil:
 	case rt.to == nil:
@@ -171,9 +177,6 @@ func (s *session) answer(ctx context.Context, c *call, m *wire.Message, rt route
 
 // forward has a service take a call.
 func (s *session) forward(ctx context.Context, c *call, m *wire.Message, rt route, header map[string]string) error {
-	if err := s.memory.takes(rt.message); err != nil {
-		return err
-	}
 	l, err := s.attached(ctx, rt.to)
 	if err != nil {
 		return err
@@ -233,6 +236,9 @@ func (s *session) takeNotification(m *wire.Message) (sent []<-chan struct{}) {
 	message, links := m.Raw, s.linked()
 	switch string(m.Method) {
 	case "notifications/initialized":
+		if len(m.Raw) > maxKept {
+			return nil
+		}
 		s.memory.set(func() { s.memory.initialized = m })
 	case "notifications/progress":
 		at, err := m.ProgressToken()

@@ -112,6 +112,9 @@ func (c *Client) make(ctx context.Context, made *call, m *wire.Message) error {
 		return err
 	}
 	if string(m.Method) == "initialize" && s.memory.revision() == "" {
+		if err := s.memory.takes(m); err != nil {
+			return err
+		}
 		return s.relay.router.open(ctx, s, made, m, nil)
 	}
 	return s.make(ctx, made, m, nil)
