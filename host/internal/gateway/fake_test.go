@@ -58,10 +58,10 @@ func (f *fakeInstance) Stop(context.Context, time.Duration) (probes.Result, erro
 	return probes.Result{}, nil
 }
 
-func newInstance(t *testing.T, register func(*grpc.Server)) *fakeInstance {
+func newInstance(t *testing.T, register func(*grpc.Server), opts ...grpc.ServerOption) *fakeInstance {
 	t.Helper()
 	f := &fakeInstance{
-		server:   grpc.NewServer(grpc.MaxRecvMsgSize(math.MaxInt32)),
+		server:   grpc.NewServer(append(opts, grpc.MaxRecvMsgSize(math.MaxInt32))...),
 		describe: &plughostv1.DescribeResponse{},
 		exited:   make(chan struct{}),
 	}

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"net/http"
+	"net/http/httptest"
 	"runtime"
 	"strings"
 	"sync"
@@ -186,6 +187,64 @@ func TestRequestThatIsNotReadEndsWithItsClient(t *testing.T) {
 	cancel()
 	<-left
 	<-ended
+}
+
+// A plugin may take few streams. Who waits for one may leave.
+func TestClientMayLeaveWhileAPluginTakesNoMoreStreams(t *testing.T) {
+	f := newFront(t, mcpConfig("a"))
+	f.ready("a", newInstance(t, func(s *grpc.Server) {
+		plughostv1.RegisterMCPServer(s, &mcpService{session: func(stream frames) error {
+			for {
+				frame, err := stream.Recv()
+				if err != nil {
+					return nil
+				}
+				var m message
+				if err := json.Unmarshal(frame.GetMessage(), &m); err != nil {
+					return err
+				}
+				if m.ID != nil {
+					send(stream, fmt.Sprintf(`{"jsonrpc":"2.0","id":%s,%s}`, m.ID, initialized))
+				}
+			}
+		}})
+	}, grpc.MaxConcurrentStreams(2))) // one is for the lists
+	f.open(nil)
+	var there atomic.Int32
+	handler := f.Handler()
+	web := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		there.Add(1)
+		defer there.Add(-1)
+		handler.ServeHTTP(w, r)
+	}))
+	t.Cleanup(web.Close)
+	f.url = web.URL
+	for what, header := range map[string]map[string]string{
+		rawInitialize: nil,
+		`{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"x",` + rawMeta + `}}`: {
+			"Mcp-Protocol-Version": modern, "Mcp-Method": "tools/call", "Mcp-Name": "x",
+		},
+		`{"jsonrpc":"2.0","id":1,"method":"subscriptions/listen","params":{"notifications":{},` + rawMeta + `}}`: {
+			"Mcp-Protocol-Version": modern, "Mcp-Method": "subscriptions/listen",
+		},
+	} {
+		ctx, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
+		request, err := http.NewRequestWithContext(ctx, http.MethodPost, f.url+"/mcp/a", strings.NewReader(what))
+		if err != nil {
+			t.Fatal(err)
+		}
+		request.Header.Set("Content-Type", "application/json")
+		request.Header.Set("Accept", "application/json, text/event-stream")
+		for name, value := range header {
+			request.Header.Set(name, value)
+		}
+		if response, err := http.DefaultClient.Do(request); err == nil {
+			_ = response.Body.Close()
+			t.Errorf("%s: status %d", what, response.StatusCode)
+		}
+		cancel()
+	}
+	eventually(t, "their requests are over", func() bool { return there.Load() == 0 })
 }
 
 // A call that an agent cancels is not made, also while it is found out whose it is.

@@ -116,7 +116,7 @@ func (b *backend) current() bool {
 // catalogue reads what the instance has until the link ends, and says why it did.
 func (b *backend) catalogue() error {
 	c := &catalogue{backend: b, wake: make(chan struct{}, 1)}
-	l, err := b.open(c)
+	l, err := b.open(b.ctx, c)
 	if err != nil {
 		return err
 	}

@@ -37,11 +37,16 @@ type owner interface {
 	lost(*link)
 }
 
-// open opens a link.
-func (b *backend) open(o owner) (*link, error) {
+// open opens a link. A plugin that takes no more streams is waited for until ctx
+// ends.
+func (b *backend) open(ctx context.Context, o owner) (*link, error) {
 	l := &link{backend: b, owner: o, sending: make(chan struct{}, 1), calls: make(map[int64]*call)}
 	l.ctx, l.cancel = context.WithCancel(b.ctx)
+	waited := context.AfterFunc(ctx, l.cancel)
 	stream, err := b.client.Session(l.ctx)
+	if !waited() && err == nil {
+		err = context.Cause(ctx)
+	}
 	if err != nil {
 		l.cancel()
 		return nil, b.service.unavailable(fmt.Sprintf("no stream to it can be opened: %v", err))

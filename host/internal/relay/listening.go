@@ -28,6 +28,7 @@ const (
 // listening is a client's request to listen, of a revision without sessions. It
 // lasts as long as the client likes, and outlives the plugin.
 type listening struct {
+	ctx    context.Context // ended when the client leaves
 	relay  *Relay
 	grants Grants
 	header map[string]string
@@ -56,27 +57,30 @@ type part struct {
 
 // serveListening has a client listen.
 func (r *Relay) serveListening(w http.ResponseWriter, req *http.Request, m *wire.Message) {
-	g := &listening{relay: r, grants: caller.FromContext(req.Context()), header: passedOn(req.Header), client: newCall(m)}
+	ctx, cancel := context.WithCancel(req.Context())
+	defer context.AfterFunc(r.life, cancel)()
+	g := &listening{ctx: ctx, relay: r, grants: caller.FromContext(ctx), header: passedOn(req.Header), client: newCall(m)}
 	err := checkSubscriptions(m)
 	if err == nil {
-		err = r.router.listen(req.Context(), g, m)
+		err = r.router.listen(ctx, g, m)
 	}
 	if err != nil {
+		cancel()
 		writeRefusal(w, g.client.id, err)
 		return
 	}
 	r.register(g, true)
 	defer r.register(g, false)
 	defer g.leave()
+	defer cancel()
 	for _, p := range g.parts {
-		if err := p.opened(); err != nil && p.whole {
+		if !p.whole { // one that takes its time holds up no other
+			p.service.run(func() { _ = p.opened() })
+		} else if err := p.opened(); err != nil {
 			writeRefusal(w, g.client.id, err)
 			return
 		}
 	}
-	ctx, cancel := context.WithCancel(req.Context())
-	defer cancel()
-	defer context.AfterFunc(r.life, cancel)()
 	y := reply{w: w, r: req.WithContext(ctx), call: g.client, quiet: patience, until: r.life, statuses: true}
 	y.write()
 }
@@ -156,7 +160,7 @@ func (p *part) open(b *backend) error {
 	if p.left || p.link != nil && p.link.backend == b && p.link.alive() {
 		return nil
 	}
-	l, err := b.open(p)
+	l, err := b.open(p.ctx, p)
 	if err != nil {
 		return err
 	}

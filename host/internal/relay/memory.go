@@ -167,7 +167,7 @@ func (s *session) restore(a *attachment, b *backend) (*link, error) {
 	ctx, cancel := context.WithTimeoutCause(b.ctx, restoreTimeout, errors.New("it does not answer"))
 	defer cancel()
 	defer context.AfterFunc(s.ctx, cancel)()
-	l, err := b.open(s)
+	l, err := b.open(ctx, s)
 	if err != nil {
 		return nil, err
 	}

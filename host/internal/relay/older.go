@@ -43,7 +43,7 @@ func (b *backend) standsAlone(ctx context.Context) (bool, error) {
 func (b *backend) discover(ctx context.Context) (bool, error) {
 	ctx, cancel := context.WithTimeoutCause(ctx, discoverTimeout, b.service.unavailable("it does not say which revisions it speaks"))
 	defer cancel()
-	l, err := b.open(nobody{})
+	l, err := b.open(ctx, nobody{})
 	if err != nil {
 		return false, err
 	}

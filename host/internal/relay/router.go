@@ -78,7 +78,7 @@ func (o single) open(ctx context.Context, s *session, c *call, m *wire.Message, 
 	if err != nil {
 		return err
 	}
-	l, err := b.open(s)
+	l, err := b.open(ctx, s)
 	if err != nil {
 		return err
 	}

@@ -158,7 +158,7 @@ func (n *lane) open(ctx context.Context, b *backend) error {
 		return err
 	}
 	n.older = !alone
-	if n.link, err = b.open(n); err != nil || alone {
+	if n.link, err = b.open(ctx, n); err != nil || alone {
 		return err
 	}
 	if _, err := greet(ctx, n.link); err != nil {
