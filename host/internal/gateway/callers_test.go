@@ -254,7 +254,7 @@ func nosy(t *testing.T, name string) (plugin *fakeInstance, reads chan string, g
 			case m.ID == nil || m.Method == "":
 				reads <- string(frame.GetMessage())
 			}
-			if m.ID != nil {
+			if m.ID != nil && m.Method != "" {
 				send(stream, fmt.Sprintf(`{"jsonrpc":"2.0","id":%s,%s}`, m.ID, answer))
 			}
 		}

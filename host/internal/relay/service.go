@@ -109,16 +109,23 @@ func offersAll(tools config.Tools) bool {
 func (s *Service) show(change func() (told func(watcher, features))) {
 	s.showing.Lock()
 	defer s.showing.Unlock()
+	s.change(change)
+}
+
+// change does so, and reports whether something is shown. The lock of what is shown
+// is held.
+func (s *Service) change(change func() (told func(watcher, features))) bool {
 	s.mu.Lock()
 	told := change()
 	shown, watchers := s.shown(), s.watchers
 	s.mu.Unlock()
 	if told == nil {
-		return
+		return false
 	}
 	for _, w := range watchers {
 		told(w, shown)
 	}
+	return true
 }
 
 // has takes what an instance has. It counts only if that is the one that can be
@@ -128,14 +135,18 @@ func (s *Service) has(b *backend, f features) {
 	for _, e := range f.lists[kindTools] {
 		f.tools[e.own] = e
 	}
-	s.show(func() func(watcher, features) {
+	s.showing.Lock()
+	defer s.showing.Unlock()
+	shown := s.change(func() func(watcher, features) {
 		if s.backend != b {
 			return nil
 		}
 		s.features = f
-		s.read.Store(true)
 		return s.listed
 	})
+	if shown { // who asks from now on need not wait, and finds it
+		s.read.Store(true)
+	}
 }
 
 // Clear has the service have nothing: it was stopped, and does not come back by
