@@ -14,8 +14,8 @@ import (
 
 var errTooLong = fmt.Errorf("a message has more than %d MiB", maxLine>>20)
 
-// errLeft says that nobody reads any more: the client has left, which is no failure.
-var errLeft = errors.New("the client has closed standard output")
+// errLeft says that the client has left, which is no failure.
+var errLeft = errors.New("the client has closed standard input or output")
 
 // lines writes whole lines, one at a time.
 type lines struct {

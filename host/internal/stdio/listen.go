@@ -6,7 +6,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"time"
 
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 
@@ -34,11 +33,7 @@ func (l *listening) run(ctx context.Context, waiting func()) error {
 		if !l.lost(err) {
 			return err
 		}
-		select {
-		case <-time.After(listenDelay):
-		case <-ctx.Done():
-			return context.Cause(ctx)
-		}
+		pause(ctx, listenDelay)
 		if err := l.Await(ctx); err != nil {
 			return err
 		}

@@ -71,7 +71,12 @@ func (r *Relay) Run(ctx context.Context, in io.Reader, out io.Writer) error {
 	r.inFlight = make(map[string]context.CancelFunc)
 	messages := make(chan []byte)
 	ended := make(chan error, 1)
-	go func() { ended <- r.read(ctx, messages) }()
+	go func() {
+		err := r.read(ctx, messages)
+		// Also what keeps messages from being passed on.
+		time.AfterFunc(r.last, func() { cancel(errLeft) })
+		ended <- err
+	}()
 	var calls sync.WaitGroup
 	err := r.pass(ctx, messages, ended, &calls)
 	endListening()
@@ -200,10 +205,14 @@ func (r *Relay) call(ctx context.Context, message wire.Message, sent chan<- stru
 func (r *Relay) tell(ctx context.Context, message wire.Message) {
 	method := string(message.Method)
 	if method == methodCancelled {
-		defer r.cancel(message) // an answer would come in vain, if it came
-	}
-	if method == methodCancelled && r.session.isStateless() {
+		r.cancel(message) // an answer would come in vain, if it came
+		if !r.session.isStateless() {
+			r.session.cancelled(ctx, message)
+		}
 		return
+	}
+	if message.Kind == wire.Response {
+		r.session.answered(message)
 	}
 	if err := r.session.exchange(ctx, message, func() {}); err != nil && ctx.Err() == nil {
 		r.Warn("a message could not be passed on: %v", err)

@@ -33,6 +33,7 @@ type host struct {
 	idle   time.Duration // after which sessions end; 0 for the default
 
 	lastWords time.Duration // of the relay; 0 for the default
+	wrap      func(http.Handler) http.Handler
 }
 
 func newHost(t *testing.T, server func() *mcp.Server) *host {
@@ -57,6 +58,9 @@ func (h *host) start() {
 	}
 	server := h.server()
 	handler := mcphttp.Handler(func(*http.Request) *mcp.Server { return server }, mcphttp.Options{Guarded: true, SessionTimeout: h.idle})
+	if h.wrap != nil {
+		handler = h.wrap(handler)
+	}
 	web := &http.Server{Handler: handler}
 	go func() { _ = web.Serve(listener) }()
 	h.mu.Lock()

@@ -28,8 +28,10 @@ const (
 	headerSession  = "Mcp-Session-Id"
 	headerRevision = "Mcp-Protocol-Version"
 
-	// listenDelay is between two tries to listen.
-	listenDelay = time.Second
+	// listenDelay is between two tries to listen, and more and more of it, up to
+	// maxListenDelay, where a host takes no session.
+	listenDelay    = time.Second
+	maxListenDelay = 30 * time.Second
 	// maxReopened is how often one message may find its session gone.
 	maxReopened = 3
 	// farewell bounds the end of a session that nobody waits for.
@@ -55,12 +57,13 @@ type session struct {
 	level      *wire.Message
 	subscribed map[string]wire.Message // by the bytes of their URIs
 	features   []string                // of the server whose lists change
+	asked      map[string]struct{}     // of the client, by the bytes of the ids
 	stopListen context.CancelFunc
 	listening  sync.WaitGroup
 }
 
 func newSession(life context.Context, r *Relay) *session {
-	return &session{Relay: r, life: life, subscribed: make(map[string]wire.Message)}
+	return &session{Relay: r, life: life, subscribed: make(map[string]wire.Message), asked: make(map[string]struct{})}
 }
 
 // isStateless reports whether no session was opened.
@@ -82,6 +85,9 @@ var errEnded = errors.New("the host ended during the call, which is not repeated
 
 // errNoSession says that the endpoint does not know the session.
 var errNoSession = errors.New("the session has ended")
+
+// errOther says that there can be no session like the one before.
+var errOther = errors.New("start the client again")
 
 // initialize opens the session that the client asks for.
 func (s *session) initialize(ctx context.Context, message wire.Message) {
@@ -111,7 +117,7 @@ func (s *session) open(ctx context.Context, hello wire.Message) (answer []byte, 
 	}
 	defer response.Body.Close()
 	err = receive(response, func(data []byte) {
-		if answers(data, hello) {
+		if answers(s.heard(data), hello) {
 			answer = data
 			return
 		}
@@ -204,7 +210,8 @@ func (s *session) once(ctx context.Context, message wire.Message, id, revision s
 	defer response.Body.Close()
 	answered := message.Kind != wire.Request
 	err = receive(response, func(data []byte) {
-		answered = answered || answers(data, message)
+		got := s.heard(data)
+		answered = answered || answers(got, message)
 		s.headers.Learn(data)
 		deliver(data)
 	})
@@ -219,10 +226,9 @@ func (s *session) once(ctx context.Context, message wire.Message, id, revision s
 	}
 }
 
-// answers reports whether data is the response to a request.
-func answers(data []byte, request wire.Message) bool {
-	got, err := wire.Scan(data)
-	return err == nil && got.Kind == wire.Response && bytes.Equal(got.Bytes(got.ID), request.Bytes(request.ID))
+// answers reports whether a message is the response to a request.
+func answers(got, request wire.Message) bool {
+	return got.Kind == wire.Response && bytes.Equal(got.Bytes(got.ID), request.Bytes(request.ID))
 }
 
 // unsentError says that a message did not get to any host.
@@ -302,6 +308,7 @@ func (s *session) reopen(ctx context.Context, gone string) error {
 	if id != gone {
 		return nil
 	}
+	s.withdraw()
 	s.mu.Lock()
 	hello := *s.hello
 	s.mu.Unlock()
@@ -310,19 +317,20 @@ func (s *session) reopen(ctx context.Context, gone string) error {
 		return err
 	}
 	revision, features := agreed(answer)
-	if revision != before {
-		return fmt.Errorf("the new host speaks the revision %q, and the session %q: start the client again", revision, before)
+	switch revision {
+	case before:
+		err = s.retell(ctx, id, revision)
+	case "":
+		err = fmt.Errorf("the new host refuses the session: %s", answer)
+	default:
+		err = fmt.Errorf("the new host speaks the revision %q, and the session %q: %w", revision, before, errOther)
+	}
+	if err != nil {
+		s.end(id, revision)
+		return err
 	}
 	s.mu.Lock()
 	s.id, s.features = id, features
-	again := s.again()
-	s.mu.Unlock()
-	for _, message := range again {
-		if err := s.once(ctx, message, id, revision, func([]byte) {}); err != nil {
-			return err
-		}
-	}
-	s.mu.Lock()
 	if s.ready != nil {
 		s.listen()
 	}
@@ -333,8 +341,20 @@ func (s *session) reopen(ctx context.Context, gone string) error {
 	return nil
 }
 
-// again is what a new session has to be told. The lock is held.
+// retell tells a new session what it has to know.
+func (s *session) retell(ctx context.Context, id, revision string) error {
+	for _, message := range s.again() {
+		if err := s.once(ctx, message, id, revision, func([]byte) {}); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// again is what a new session has to be told.
 func (s *session) again() (messages []wire.Message) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
 	if s.ready != nil {
 		messages = append(messages, *s.ready)
 	}
@@ -393,7 +413,7 @@ func (s *session) keepAlive(ctx context.Context, id, revision string) {
 
 // follow listens until the session ends, or there is nothing to listen to.
 func (s *session) follow(ctx context.Context, id, revision string) {
-	for {
+	for wait := listenDelay; ; {
 		err := s.hear(ctx, id, revision)
 		var unsent *unsentError
 		switch {
@@ -405,16 +425,27 @@ func (s *session) follow(ctx context.Context, id, revision string) {
 			}
 		case errors.Is(err, errNoSession):
 			// By the life of all: it ends ctx, and has another listen.
-			if err := s.reopen(s.life, id); err != nil && s.life.Err() == nil {
-				s.Warn("the session could not be opened again: %v", err)
+			err := s.reopen(s.life, id)
+			if err == nil || s.life.Err() != nil {
+				return
 			}
-			return // another listens
+			s.Warn("the session could not be opened again: %v", err)
+			if errors.Is(err, errOther) {
+				return
+			}
+			pause(ctx, wait)
+			wait = min(2*wait, maxListenDelay)
 		default:
-			select {
-			case <-time.After(listenDelay):
-			case <-ctx.Done():
-			}
+			pause(ctx, listenDelay)
 		}
+	}
+}
+
+// pause waits, unless ctx ends.
+func pause(ctx context.Context, d time.Duration) {
+	select {
+	case <-time.After(d):
+	case <-ctx.Done():
 	}
 }
 
@@ -441,7 +472,10 @@ func (s *session) hear(ctx context.Context, id, revision string) error {
 	case http.StatusMethodNotAllowed:
 		return http.ErrNotSupported
 	}
-	return receive(response, s.deliver)
+	return receive(response, func(data []byte) {
+		s.heard(data)
+		s.deliver(data)
+	})
 }
 
 // close ends the session.
@@ -453,6 +487,11 @@ func (s *session) close() {
 	id, revision := s.id, s.revision
 	s.mu.Unlock()
 	s.listening.Wait()
+	s.end(id, revision)
+}
+
+// end tells the host that a session has ended.
+func (s *session) end(id, revision string) {
 	if id == "" {
 		return
 	}
