@@ -162,7 +162,7 @@ func (r *reloader) configure(conf *config.Config) {
 	r.readiness.configure(conf.Services)
 	r.gateway.Configure(conf.Services)
 	r.gateway.SetURL(conf.Host.Gateway.URL)
-	r.guard.Configure(conf)
+	r.gateway.Grant(r.guard.Configure(conf))
 }
 
 // onHangup reloads with each SIGHUP, until the host is to end. What becomes of

@@ -253,10 +253,9 @@ func nosy(t *testing.T, name string) (plugin *fakeInstance, reads chan string, g
 				answer = `"result":{"content":[]}`
 			case m.ID == nil || m.Method == "":
 				reads <- string(frame.GetMessage())
+				continue
 			}
-			if m.ID != nil && m.Method != "" {
-				send(stream, fmt.Sprintf(`{"jsonrpc":"2.0","id":%s,%s}`, m.ID, answer))
-			}
+			send(stream, fmt.Sprintf(`{"jsonrpc":"2.0","id":%s,%s}`, m.ID, answer))
 		}
 	})
 	return plugin, reads, gone
@@ -318,6 +317,64 @@ func TestServiceThatIsTakenFromACallerReachesItNoMore(t *testing.T) {
 	if a := c.ask("tools/call", `"name":"b__answer"`); !strings.Contains(a.body, `"content"`) {
 		t.Errorf("with the service given back: %s", a.body)
 	}
+}
+
+// What is in flight at a service ends when a reload takes it from the caller, and
+// nothing of others does.
+func TestCallsInFlightEndWithWhatIsTakenFromTheirCaller(t *testing.T) {
+	atEach(t, func(t *testing.T, at endpoint) {
+		f := newFront(t, mcpConfig("a"), agentConfig("echo", "a/*"))
+		plugin, _, _ := nosy(t, "a")
+		f.ready("a", plugin)
+		callers := make(map[string]caller.Caller)
+		for _, name := range []string{"alice", "bob"} {
+			callers[name] = caller.New(name, only("*/*"))
+		}
+		web := httptest.NewServer(asCaller(callers, f.Handler()))
+		t.Cleanup(web.Close)
+		f.url = web.URL
+		hang := func(who, era string) func() string {
+			t.Helper()
+			body := `{"jsonrpc":"2.0","id":"hangs","method":"tools/call","params":{"name":"` + at.prefix + `hang",` + rawMeta + `}}`
+			header := map[string]string{"Mcp-Method": "tools/call", "Mcp-Name": at.prefix + "hang"}
+			c := f.aloneAt(at.path)
+			if era == legacy {
+				c, header = f.openAt(at.path, map[string]string{"Caller": who}), nil
+			}
+			c.header["Caller"] = who
+			response := c.send(http.MethodPost, body, header)
+			t.Cleanup(func() { _ = response.Body.Close() })
+			next := eventsOf(response.Body)
+			if got := next(); !strings.Contains(got, `"data":"a"`) {
+				t.Fatalf("%s, %s: comes %s", who, era, got)
+			}
+			return next
+		}
+		var alices, bobs []func() string
+		for _, era := range []string{legacy, modern} {
+			alices, bobs = append(alices, hang("alice", era)), append(bobs, hang("bob", era))
+		}
+		f.Grant([]caller.Caller{caller.New("alice", only("b/*"))})
+		for _, next := range alices {
+			got := next()
+			for ; got != "the end" && !strings.Contains(got, "-32000"); got = next() {
+			}
+			if got == "the end" {
+				t.Error("a call ends without an error")
+			}
+		}
+		f.Grant([]caller.Caller{caller.New("bob", only("a/*"))})
+		plugin.die()
+		for _, next := range bobs {
+			lost := false
+			for got := next(); got != "the end"; got = next() {
+				lost = lost || strings.Contains(got, "ended during the call")
+			}
+			if !lost {
+				t.Error("a call of another caller was cut off before its plugin ended")
+			}
+		}
+	})
 }
 
 // An agent from which a service is taken hears nothing of it from then on.

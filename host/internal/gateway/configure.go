@@ -3,6 +3,7 @@ package gateway
 import (
 	"slices"
 
+	"github.com/plughost/plughost/host/internal/caller"
 	"github.com/plughost/plughost/host/internal/config"
 	"github.com/plughost/plughost/host/internal/relay"
 )
@@ -43,6 +44,20 @@ func (g *Gateway) Configure(services []config.Service) {
 			a := find(g.agents, service.Name)
 			a.grant(service.Tools)
 			a.front.Configure(service)
+		}
+	}
+}
+
+// Grant has callers reach what they may now, and no more, in what they have begun
+// as well.
+func (g *Gateway) Grant(callers []caller.Caller) {
+	g.mu.RLock()
+	services := g.services
+	g.mu.RUnlock()
+	for _, c := range callers {
+		g.joined.Grant(c.Name, c)
+		for _, u := range services {
+			u.relay.Grant(c.Name, c)
 		}
 	}
 }

@@ -103,18 +103,21 @@ func New(conf *config.Config, next http.Handler, observer Observer, log hclog.Lo
 
 // Configure has the guard follow a configuration that was taken, but for what
 // takes another start of the host. Who listens by a token that changed has to
-// come again.
-func (g *Guard) Configure(conf *config.Config) {
+// come again. It returns the callers whose tokens changed, as they are now: one
+// whose token is gone reaches nothing.
+func (g *Guard) Configure(conf *config.Config) (changed []caller.Caller) {
 	after := newSettings(conf)
 	before := g.settings.Swap(after)
 	if before != nil {
 		for _, name := range before.changed(after) {
 			g.open.endListening(name)
+			changed = append(changed, after.caller(name))
 		}
 	}
 	if files := conf.Host.Gateway.TLS; g.pair != nil && files != (config.TLS{}) {
 		g.pair.use(files)
 	}
+	return changed
 }
 
 // Scheme is that of the URLs of the endpoints.

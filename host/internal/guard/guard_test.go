@@ -303,7 +303,10 @@ func TestTokensFollowAReload(t *testing.T) {
 	ask("POST", "/call")
 	<-listening
 	<-calling
-	f.Configure(conf("127.0.0.1:0", tokenOf("alice", aliceToken+"-new", everything()), tokenOf("bob", bobToken, everything())))
+	changed := f.Configure(conf("127.0.0.1:0", tokenOf("alice", aliceToken+"-new", everything()), tokenOf("bob", bobToken, everything())))
+	if len(changed) != 1 || changed[0].Name != "alice" || !changed[0].Service("clock") {
+		t.Errorf("changed are %+v", changed)
+	}
 	if e := <-f.seen.served; e.Code != 200 {
 		t.Errorf("who listened: %+v", e)
 	}
@@ -314,6 +317,27 @@ func TestTokensFollowAReload(t *testing.T) {
 	}
 	close(finish)
 	asking.Wait()
+	changed = f.Configure(conf("127.0.0.1:0", tokenOf("bob", bobToken, everything())))
+	if len(changed) != 1 || changed[0].Name != "alice" || changed[0].Service("clock") || changed[0].Agent("planner") {
+		t.Errorf("after one is gone changed are %+v", changed)
+	}
+}
+
+// Who listened while no token was needed does not go on to when one is.
+func TestFirstTokenCutsOffWhoListensWithoutOne(t *testing.T) {
+	listening := make(chan struct{})
+	f := serve(t, conf("127.0.0.1:0"), func(_ http.ResponseWriter, r *http.Request) {
+		close(listening)
+		<-r.Context().Done()
+	})
+	var asking sync.WaitGroup
+	asking.Go(func() { f.ask("GET", "/mcp", nil) })
+	<-listening
+	changed := f.Configure(conf("127.0.0.1:0", tokenOf("alice", aliceToken, everything())))
+	asking.Wait()
+	if len(changed) != 1 || changed[0].Name != "" || changed[0].Service("clock") {
+		t.Errorf("changed are %+v", changed)
+	}
 }
 
 func TestTheOwnerNeedsNoToken(t *testing.T) {

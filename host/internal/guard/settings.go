@@ -44,8 +44,12 @@ func newSettings(conf *config.Config) *settings {
 	return s
 }
 
-// changed are the names of the tokens that are not what they were.
+// changed are the names of the tokens that are not what they were; without any
+// everybody had the empty one.
 func (s *settings) changed(after *settings) (names []string) {
+	if len(s.tokens) == 0 && len(after.tokens) > 0 {
+		names = append(names, "")
+	}
 	for _, t := range s.tokens {
 		same := func(other token) bool { return reflect.DeepEqual(t.Token, other.Token) }
 		if !slices.ContainsFunc(after.tokens, same) {
@@ -53,6 +57,16 @@ func (s *settings) changed(after *settings) (names []string) {
 		}
 	}
 	return names
+}
+
+// caller is the one of a token.
+func (s *settings) caller(name string) caller.Caller {
+	for _, t := range s.tokens {
+		if t.Name == name {
+			return t.caller
+		}
+	}
+	return caller.New(name, config.Access{})
 }
 
 func setOf(list []string) map[string]bool {

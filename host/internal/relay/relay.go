@@ -141,6 +141,7 @@ func newRelay(options Options) *Relay {
 		sessions:  make(map[string]*session),
 		attached:  make(map[*session]struct{}),
 		listeners: make(map[*listening]struct{}),
+		lanes:     lanes{busy: make(map[*lane]struct{})},
 	}
 	r.life, r.end = context.WithCancel(context.Background())
 	return r
@@ -168,6 +169,27 @@ func (r *Relay) run(job func()) bool {
 	}
 	r.running.Go(job)
 	return true
+}
+
+// Grant changes what a caller may reach in the sessions that there are, and ends
+// its other calls of what is out of reach.
+func (r *Relay) Grant(caller string, g Grants) {
+	for _, s := range r.sessionsOf(caller) {
+		s.grant(g)
+	}
+	r.lanes.end(func(n *lane) bool { return n.caller == caller && !r.router.reaches(g, n.backend.service) })
+}
+
+// sessionsOf returns a caller's sessions.
+func (r *Relay) sessionsOf(caller string) (of []*session) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	for _, s := range r.sessions {
+		if s.caller == caller {
+			of = append(of, s)
+		}
+	}
+	return of
 }
 
 // all returns the sessions that there are.

@@ -35,10 +35,39 @@ type lane struct {
 	current *call
 }
 
-// lanes are those that wait to be used again.
+// lanes are those that have a request, and those that wait to be used again.
 type lanes struct {
 	mu   sync.Mutex
+	busy map[*lane]struct{}
 	idle []*lane
+}
+
+// use notes that a lane has a request, until done.
+func (p *lanes) use(n *lane) (done func()) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.busy[n] = struct{}{}
+	return func() {
+		p.mu.Lock()
+		defer p.mu.Unlock()
+		delete(p.busy, n)
+	}
+}
+
+// end ends lanes, with their requests.
+func (p *lanes) end(which func(*lane) bool) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	for n := range p.busy {
+		if which(n) {
+			n.cancel()
+		}
+	}
+	for _, n := range p.idle {
+		if which(n) {
+			n.cancel()
+		}
+	}
 }
 
 // take returns a living lane of the caller to the instance, or nil.
@@ -121,6 +150,7 @@ func (r *Relay) serveAlone(w http.ResponseWriter, req *http.Request, m *wire.Mes
 	}
 	n, err := r.lane(req.Context(), who.Name, rt.to)
 	if err == nil {
+		defer r.lanes.use(n)()
 		c.edit, c.token = n.editor(rt), tokenOf(m)
 		r.observe(c, rt)
 		err = n.begin(c)
