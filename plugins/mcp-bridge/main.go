@@ -13,6 +13,7 @@ import (
 	"fmt"
 	"log"
 	"os"
+	"runtime"
 	"time"
 
 	"google.golang.org/grpc"
@@ -29,6 +30,11 @@ func main() {
 	if !shared.Hosted() {
 		fmt.Fprintln(os.Stderr, "mcp-bridge hosts MCP servers for plughost: declare a service with exec or url, and plughost run starts it.")
 		os.Exit(2)
+	}
+	if os.Getenv("GOMAXPROCS") == "" {
+		// To pass messages on takes no more. With an idle processor beside it the
+		// runtime wakes threads that find nothing to do.
+		runtime.GOMAXPROCS(1)
 	}
 	// go-plugin puts another file in the place of os.Stderr.
 	logger := log.New(os.Stderr, "", 0)
