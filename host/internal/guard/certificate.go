@@ -19,7 +19,8 @@ type keyPair struct {
 
 	mu       sync.Mutex
 	files    config.TLS
-	versions [2]version // of the files, as they were last read or tried
+	versions [2]version // of the files, as they were last read
+	unusable [2]version // of the files, as they were last said to be
 	pair     *tls.Certificate
 }
 
@@ -47,15 +48,21 @@ func (k *keyPair) use(files config.TLS) {
 }
 
 // get is for tls.Config.GetCertificate. While the files cannot be used, as
-// between the writing of the one and of the other, what was read before holds.
+// between the writing of the one and of the other, what was read before holds,
+// and they are tried again each time: that they may be read now shows in no
+// time of theirs.
 func (k *keyPair) get(*tls.ClientHelloInfo) (*tls.Certificate, error) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
-	if k.look() == k.versions {
+	found := k.look()
+	if found == k.versions {
 		return k.pair, nil
 	}
 	if err := k.read(); err != nil {
-		k.log.Warn("the gateway goes on with the certificate that it has", "reason", err)
+		if found != k.unusable {
+			k.unusable = found
+			k.log.Warn("the gateway goes on with the certificate that it has", "reason", err)
+		}
 		return k.pair, nil
 	}
 	k.log.Info("the gateway has a new certificate", "good_until", k.pair.Leaf.NotAfter)
@@ -65,12 +72,12 @@ func (k *keyPair) get(*tls.ClientHelloInfo) (*tls.Certificate, error) {
 // read reads the files, and takes what is in them if it is whole. The lock is
 // held, or nobody else knows k yet.
 func (k *keyPair) read() error {
-	k.versions = k.look() // before it: what changes meanwhile is read next time
+	versions := k.look() // before it: what changes meanwhile is read next time
 	pair, err := tls.LoadX509KeyPair(k.files.Certificate, k.files.Key)
 	if err != nil {
 		return fmt.Errorf("cannot use the certificate %s with the key %s: %w", k.files.Certificate, k.files.Key, err)
 	}
-	k.pair = &pair
+	k.pair, k.versions = &pair, versions
 	return nil
 }
 

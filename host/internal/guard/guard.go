@@ -156,6 +156,7 @@ func (g *Guard) Shutdown(ctx context.Context) {
 func (g *Guard) Owner() http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		identify(w, r)
+		limitTime(w, r, g.times.body)
 		g.serve(w, r, g.settings.Load(), caller.Caller{Name: caller.Owner})
 	})
 }
@@ -163,6 +164,7 @@ func (g *Guard) Owner() http.Handler {
 // guard lets a request pass that may.
 func (g *Guard) guard(w http.ResponseWriter, r *http.Request) {
 	identify(w, r)
+	limitTime(w, r, g.times.body)
 	s := g.settings.Load()
 	if !s.knowsHost(r.Host, g.exposed) {
 		g.refuse(w, r, ReasonHost)
@@ -207,7 +209,7 @@ func (g *Guard) serve(w http.ResponseWriter, r *http.Request, s *settings, who c
 	defer done()
 	began, service := time.Now(), s.service(r.URL.Path)
 	request := r.WithContext(caller.NewContext(ctx, who))
-	body := limitBody(w, request, s.limits.Body, g.times.body)
+	body := limitBody(w, request, s.limits.Body)
 	answer := &answer{ResponseWriter: w, control: http.NewResponseController(w), body: body, timeout: g.times.write}
 	defer func() {
 		answer.end()

@@ -11,6 +11,7 @@ import (
 	"crypto/tls"
 	"crypto/x509"
 	"encoding/pem"
+	"errors"
 	"fmt"
 	"io"
 	"math/big"
@@ -586,6 +587,45 @@ func TestCertificateIsReadAgainWhenItsFilesChange(t *testing.T) {
 	if response.ProtoMajor != 2 || response.StatusCode != 200 {
 		t.Errorf("the answer is %s %s", response.Proto, response.Status)
 	}
+}
+
+// As when a renewed key may be read only some time after it was written, which no
+// time of the file tells.
+func TestCertificateThatCouldNotBeReadIsTriedAgain(t *testing.T) {
+	dir, roots := t.TempDir(), x509.NewCertPool()
+	files := config.TLS{Certificate: filepath.Join(dir, "cert.pem"), Key: filepath.Join(dir, "key.pem")}
+	writePair(t, files, 1, roots)
+	var logged bytes.Buffer
+	pair, err := newKeyPair(files, hclog.New(&hclog.LoggerOptions{Output: &logged}))
+	if err != nil {
+		t.Fatal(err)
+	}
+	expect := func(when string, want int64) {
+		t.Helper()
+		if got, err := pair.get(nil); err != nil || got.Leaf.SerialNumber.Int64() != want {
+			t.Errorf("%s the certificate is %d (%v), want %d", when, got.Leaf.SerialNumber, err, want)
+		}
+	}
+	writePair(t, files, 2, roots)
+	key, err := os.ReadFile(files.Key)
+	if err != nil {
+		t.Fatal(err)
+	}
+	at := time.Now()
+	write := func(content []byte) {
+		t.Helper()
+		if err := errors.Join(os.WriteFile(files.Key, content, 0o600), os.Chtimes(files.Key, at, at)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	write(make([]byte, len(key)))
+	expect("while the key cannot be read", 1)
+	expect("while the key still cannot be read", 1)
+	if said := strings.Count(logged.String(), "goes on with the certificate"); said != 1 {
+		t.Errorf("it was said %d times: %s", said, &logged)
+	}
+	write(key)
+	expect("when it can", 2)
 }
 
 // writePair writes a certificate for localhost with its key.

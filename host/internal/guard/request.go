@@ -42,19 +42,25 @@ func isSane(id string) bool {
 	return true
 }
 
-// body is that of a request, which has a most, in size and in time.
+// body is that of a request, of which there may be too much.
 type body struct {
 	io.ReadCloser
 	control  *http.ResponseController
-	timeout  time.Duration
-	timed    bool
 	tooLarge atomic.Bool
 	read     atomic.Int64
 }
 
-// limitBody bounds the body of a request.
-func limitBody(w http.ResponseWriter, r *http.Request, most int64, timeout time.Duration) *body {
-	b := &body{ReadCloser: http.MaxBytesReader(w, r.Body, most), control: http.NewResponseController(w), timeout: timeout}
+// limitTime bounds the time that the body of a request may take, also if nobody
+// reads it: before it answers, the server does.
+func limitTime(w http.ResponseWriter, r *http.Request, timeout time.Duration) {
+	if r.Body != http.NoBody {
+		_ = http.NewResponseController(w).SetReadDeadline(time.Now().Add(timeout))
+	}
+}
+
+// limitBody bounds the size of the body of a request.
+func limitBody(w http.ResponseWriter, r *http.Request, most int64) *body {
+	b := &body{ReadCloser: http.MaxBytesReader(w, r.Body, most), control: http.NewResponseController(w)}
 	if r.Body != http.NoBody {
 		r.Body = b
 	}
@@ -64,10 +70,6 @@ func limitBody(w http.ResponseWriter, r *http.Request, most int64, timeout time.
 // Read implements io.Reader. The time is bounded until the body's end: after it
 // the server waits for the connection's end by the same deadline.
 func (b *body) Read(p []byte) (int, error) {
-	if !b.timed {
-		b.timed = true
-		_ = b.control.SetReadDeadline(time.Now().Add(b.timeout))
-	}
 	n, err := b.ReadCloser.Read(p)
 	b.read.Add(int64(n))
 	if err == nil {

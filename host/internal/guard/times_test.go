@@ -133,3 +133,29 @@ func TestClientThatDoesNotReadIsGivenUp(t *testing.T) {
 		t.Error("it goes on for ever")
 	}
 }
+
+func TestRequestWhoseBodyNobodyReadsIsAnswered(t *testing.T) {
+	hasty := func(g *Guard) { g.times.body = soon }
+	for name, f := range map[string]*front{
+		"refused": serve(t, conf("127.0.0.1:0", tokenOf("alice", aliceToken, everything())), whoCalls, hasty),
+		"answered without a look at it": serve(t, conf("127.0.0.1:0"), func(w http.ResponseWriter, _ *http.Request) {
+			w.WriteHeader(http.StatusUnauthorized)
+		}, hasty),
+	} {
+		t.Run(name, func(t *testing.T) {
+			conn, err := net.Dial("tcp", strings.TrimPrefix(f.url, "http://"))
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer conn.Close()
+			_ = conn.SetDeadline(time.Now().Add(20 * time.Second))
+			if _, err := io.WriteString(conn, "POST /mcp HTTP/1.1\r\nHost: localhost\r\nContent-Length: 10\r\n\r\n"); err != nil {
+				t.Fatal(err)
+			}
+			answer, err := io.ReadAll(conn)
+			if err != nil || !strings.HasPrefix(string(answer), "HTTP/1.1 401 ") {
+				t.Errorf("got %q, %v", answer, err)
+			}
+		})
+	}
+}
