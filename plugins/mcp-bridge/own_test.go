@@ -3,12 +3,15 @@
 package main
 
 import (
+	"context"
 	"encoding/json"
 	"fmt"
 	"io"
 	"log"
 	"strings"
 	"testing"
+
+	"github.com/modelcontextprotocol/go-sdk/mcp"
 
 	"github.com/plughost/plughost/shared"
 	"github.com/plughost/plughost/shared/bridge"
@@ -117,6 +120,53 @@ func TestClientsListenToBoundedlyMany(t *testing.T) {
 	}
 	if got := listen(maxFollowed + 1); !strings.Contains(got, errTooMany.Error()) || len(m.told()) != 0 {
 		t.Errorf("who listens to one more is answered %s", got)
+	}
+}
+
+// Over the years clients may listen to any number of resources.
+func TestServerTellsOnlyOfWhatIsListenedTo(t *testing.T) {
+	t.Parallel()
+	m := newIdle(t)
+	m.server.drained = make(chan struct{})
+	m.hello = hello{stateless, map[string]json.RawMessage{"capabilities": []byte(`{"resources":{"subscribe":true}}`)}}
+	acknowledge := func() {
+		for _, said := range m.told() {
+			if said.Kind == wire.Request {
+				m.receive(scan(t, fmt.Sprintf(`{"jsonrpc":"2.0","method":%q,"params":{"_meta":{%q:%s}}}`, methodAcknowledged, mcp.MetaKeySubscriptionID, said.Bytes(said.ID))))
+			}
+		}
+	}
+	// listen returns when a client listens to a resource.
+	listen := func(uri string) (heard <-chan string, leave func()) {
+		t.Helper()
+		ctx, cancel := context.WithCancel(t.Context())
+		hears, ended := make(chan string, 10), make(chan error, 1)
+		request := scan(t, `{"jsonrpc":"2.0","id":1,"method":"subscriptions/listen","params":{"notifications":{"resourceSubscriptions":["`+uri+`"]}}}`)
+		go func() {
+			ended <- m.ask(ctx, request, func(got wire.Message) { hears <- string(got.Method) })
+		}()
+		for {
+			acknowledge()
+			select {
+			case <-hears:
+				return hears, func() { cancel(); <-ended }
+			case err := <-ended:
+				t.Fatalf("%s is not told of: %v", uri, err)
+			case <-m.filled:
+			}
+		}
+	}
+	heard, _ := listen("a:kept")
+	for i := range 2 * maxFollowed {
+		_, leave := listen(fmt.Sprintf("a:%d", i))
+		leave()
+	}
+	if n := len(m.followed); n > maxFollowed+1 {
+		t.Errorf("the server is to tell of %d resources", n)
+	}
+	m.receive(scan(t, `{"jsonrpc":"2.0","method":"notifications/resources/updated","params":{"uri":"a:kept"}}`))
+	if got := <-heard; got != "notifications/resources/updated" {
+		t.Errorf("who listens hears %s", got)
 	}
 }
 

@@ -117,12 +117,14 @@ func levelIn(request wire.Message) logLevel {
 
 var errTooMany = errors.New("the server is asked to tell of too many resources")
 
-// followed is what the server tells of: a resource, or all its lists. It does so
-// for as long as it lives, whoever listens, since ending one subscription of a
-// connection ends others at some servers.
+// followed is what the server tells of: a resource, or all its lists. It goes on
+// when nobody listens, until there are too many: at some servers the end of one
+// subscription ends another of the connection to the same resource.
 type followed struct {
-	begun chan struct{} // closed when it does, or does not
-	err   error         // why it does not; set before begun is closed
+	number    uint64        // of the request
+	listeners int           // who hear of it, or are about to
+	begun     chan struct{} // closed when it does, or does not
+	err       error         // why it does not; set before begun is closed, or later
 }
 
 // follow has the server tell of a resource or, for none, of its lists. The lock
@@ -133,13 +135,16 @@ func (m *mux) follow(uri string, wants mcp.NotificationSubscriptions) *followed 
 	}
 	f := &followed{begun: make(chan struct{})}
 	if len(m.followed) > maxFollowed {
+		m.unfollow()
+	}
+	if len(m.followed) > maxFollowed {
 		f.err = errTooMany
 		close(f.begun)
 		return f
 	}
 	m.followed[uri] = f
 	begun := sync.OnceFunc(func() { close(f.begun) })
-	number := m.request(methodListen, map[string]any{"notifications": wants, "_meta": ownMeta()}, func(answer wire.Message) {
+	f.number = m.request(methodListen, map[string]any{"notifications": wants, "_meta": ownMeta()}, func(answer wire.Message) {
 		delete(m.followed, uri)
 		f.err = fmt.Errorf("%w: %s", errRefused, shown(answer.Raw))
 		begun()
@@ -149,8 +154,19 @@ func (m *mux) follow(uri string, wants mcp.NotificationSubscriptions) *followed 
 			}
 		}
 	})
-	m.calls[number].begun = begun
+	m.calls[f.number].begun = begun
 	return f
+}
+
+// unfollow has the server tell no more of resources to which nobody listens.
+func (m *mux) unfollow() {
+	for uri, f := range m.followed {
+		if uri != "" && f.listeners == 0 {
+			delete(m.followed, uri)
+			delete(m.calls, f.number)
+			m.tell(cancelled(f.number, "nobody listens any more"))
+		}
+	}
 }
 
 // acknowledged takes note that the server tells of something from now on.
@@ -177,14 +193,11 @@ func (m *mux) listen(ctx context.Context, request wire.Message, deliver func(wir
 	ctx, end := context.WithCancel(ctx)
 	defer end()
 	l := &listener{id: request.Bytes(request.ID), wants: m.said().tells(params.Notifications), deliver: deliver, end: end}
-	if err := m.begin(ctx, l); err != nil {
+	all := m.followAll(l.wants)
+	defer m.unlisten(l, all)
+	if err := m.begin(ctx, l, all); err != nil {
 		return err
 	}
-	defer func() {
-		m.mu.Lock()
-		defer m.mu.Unlock()
-		delete(m.audience, l)
-	}()
 	select {
 	case <-m.server.drained:
 		return errServerEnded
@@ -194,12 +207,12 @@ func (m *mux) listen(ctx context.Context, request wire.Message, deliver func(wir
 }
 
 // begin returns when a listener hears all that it wants.
-func (m *mux) begin(ctx context.Context, l *listener) error {
-	for _, f := range m.followAll(l.wants) {
+func (m *mux) begin(ctx context.Context, l *listener, all []*followed) error {
+	for _, f := range all {
 		select {
 		case <-f.begun:
-			if f.err != nil {
-				return f.err
+			if err := m.refusal(f); err != nil {
+				return err
 			}
 		case <-m.server.drained:
 			return errServerEnded
@@ -218,14 +231,34 @@ func (m *mux) begin(ctx context.Context, l *listener) error {
 	return nil
 }
 
+func (m *mux) refusal(f *followed) error {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return f.err
+}
+
+func (m *mux) unlisten(l *listener, all []*followed) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	delete(m.audience, l)
+	for _, f := range all {
+		f.listeners--
+	}
+}
+
 func (m *mux) followAll(wants mcp.NotificationSubscriptions) (all []*followed) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
+	add := func(uri string, wants mcp.NotificationSubscriptions) {
+		f := m.follow(uri, wants)
+		f.listeners++ // at once: what follows may not unfollow it
+		all = append(all, f)
+	}
 	if wantsLists(wants) {
-		all = append(all, m.follow("", m.hello.tells(everyList)))
+		add("", m.hello.tells(everyList))
 	}
 	for _, uri := range wants.ResourceSubscriptions {
-		all = append(all, m.follow(uri, mcp.NotificationSubscriptions{ResourceSubscriptions: []string{uri}}))
+		add(uri, mcp.NotificationSubscriptions{ResourceSubscriptions: []string{uri}})
 	}
 	return all
 }
