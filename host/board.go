@@ -25,8 +25,9 @@ type output struct {
 	board *screen
 	// people is for what people are to read.
 	people io.Writer
-	// log is where the log goes.
-	log io.Writer
+	// log is where the log goes, and onTerminal says that this is a terminal.
+	log        io.Writer
+	onTerminal bool
 	// end has the last of all that be written.
 	end func()
 }
@@ -34,11 +35,11 @@ type output struct {
 // newOutput makes the output of a host.
 func newOutput() output {
 	stdout, stderr := newSink(os.Stdout), newSink(os.Stderr)
-	out := output{people: stdout, log: stderr, end: func() {
+	out := output{people: stdout, log: stderr, onTerminal: isTerminal(os.Stderr), end: func() {
 		stdout.close()
 		stderr.close()
 	}}
-	if !isTerminal(os.Stderr) || os.Getenv("TERM") == "dumb" {
+	if !out.onTerminal || os.Getenv("TERM") == "dumb" {
 		return out
 	}
 	out.board = &screen{out: stderr, terminal: os.Stderr}
@@ -48,6 +49,9 @@ func newOutput() output {
 	}
 	return out
 }
+
+// terminalGone reports whether the host ran on a terminal that was closed since.
+func (o output) terminalGone() bool { return o.onTerminal && !isTerminal(os.Stderr) }
 
 // say says what a signal does: on a terminal to the person who gave it, and in
 // the log otherwise.

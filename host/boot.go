@@ -321,8 +321,9 @@ func (h *host) run(ctx, stop, hurry context.Context) (err error) {
 	announcing.Wait() // both write to one terminal
 	loud := h.quiet()
 	defer loud()
-	running.Go(func() { h.showServices(loop, atRest) })
+	announcing.Go(func() { h.showServices(loop, atRest) })
 	err = h.shutDown(hurry, api, keepsServices(stop))
+	announcing.Wait() // it asks the loop how it ended
 	endLoop()
 	running.Wait()
 	return err

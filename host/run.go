@@ -24,10 +24,11 @@ func newRunCommand(at *location) *cobra.Command {
 		Short: "Run the host in the foreground",
 		Long: `Run the host in the foreground until it gets SIGTERM or SIGINT. It then stops
 all services, dependants first; a second signal takes the grace from them. With
-SIGHUP it reads its configuration again, as with plughost reload.
+SIGHUP it reads its configuration again, as with plughost reload; but if its
+terminal was closed it ends.
 
 Services with on_host_exit = "keep" go on upon SIGTERM, and the next run takes
-them over. SIGINT (Ctrl-C) stops these, too.`,
+them over. SIGINT (Ctrl-C) stops these, too, and so does closing the terminal.`,
 		Example: "  plughost run --config services.hcl",
 		Args:    cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
@@ -103,8 +104,8 @@ func keepsServices(stop context.Context) bool {
 }
 
 // watchSignals returns two contexts: the first ends with the first SIGTERM or
-// SIGINT, the second with the second. Each SIGHUP is in hangups, unless one that
-// came before is still there.
+// SIGINT, or when the terminal is closed, the second with the second. Each other
+// SIGHUP is in hangups, unless one that came before is still there.
 func watchSignals(log hclog.Logger, out output) (stop, hurry context.Context, hangups <-chan struct{}) {
 	hangup := make(chan struct{}, 1)
 	stop, endStop := context.WithCancelCause(context.Background())
@@ -114,7 +115,7 @@ func watchSignals(log hclog.Logger, out output) (stop, hurry context.Context, ha
 	go func() {
 		for sig := range signals {
 			switch {
-			case sig == syscall.SIGHUP:
+			case sig == syscall.SIGHUP && !out.terminalGone():
 				select {
 				case hangup <- struct{}{}:
 				default:

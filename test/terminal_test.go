@@ -8,6 +8,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"regexp"
+	"strconv"
 	"strings"
 	"testing"
 )
@@ -108,6 +109,22 @@ func TestTerminalShowsHowAHostStartsAndStops(t *testing.T) {
 	x.see(`plughost: ending all services now`)
 	x.see(`(?m)^  mcp\.slow  stopped `)
 	x.ended(0)
+}
+
+// TestHostEndsWithItsTerminal closes the window in which a host runs.
+func TestHostEndsWithItsTerminal(t *testing.T) {
+	t.Parallel()
+	opts := faultConfig(t, hostOptions{stateDir: newStateDir(t)}, fault("f", ""), fault("kept", keepBody))
+	x := plughostIn(t, opts.stateDir, "run", "--config", opts.config)
+	x.see(`plughost is ready`)
+	content, err := os.ReadFile(filepath.Join(opts.stateDir, "lock"))
+	check(t, err)
+	host, err := strconv.Atoi(strings.TrimSpace(string(content)))
+	check(t, err)
+	x.tmux("new-session", "-d", "cat") // the server ends with its last window
+	x.tmux("kill-pane", "-t", "%0")
+	eventually(t, "the host ends", func() bool { return !alive(host) })
+	checkNothingRuns(t, opts.stateDir)
 }
 
 func TestTerminalShowsWhatStaysBroken(t *testing.T) {
