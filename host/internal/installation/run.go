@@ -124,7 +124,13 @@ func removeEmpty(dir string) error {
 // MakeInstanceDir makes the directory of an instance, of mode 0700.
 func (i *Installation) MakeInstanceDir(instance string) (string, error) {
 	dir := i.InstanceDir(instance)
-	if err := os.Mkdir(dir, 0o700); err != nil {
+	err := os.Mkdir(dir, 0o700)
+	if errors.Is(err, fs.ErrNotExist) { // somebody has removed the run directory
+		if err = makePrivate(i.RunDir()); err == nil {
+			err = os.Mkdir(dir, 0o700)
+		}
+	}
+	if err != nil {
 		return "", fmt.Errorf("cannot make the instance's directory: %w", err)
 	}
 	return dir, nil

@@ -309,3 +309,20 @@ func TestInstanceDirsOfOtherUsersAreApart(t *testing.T) {
 		t.Fatal(err)
 	}
 }
+
+// Somebody cleans up: for a path that is too long the directory is in /tmp.
+func TestARunDirectoryThatWasRemovedIsMadeAnew(t *testing.T) {
+	inst := longInstallation(t)
+	if err := inst.PrepareRunDir(keepNothing); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.RemoveAll(inst.RunDir()); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := inst.MakeInstanceDir(newInstance(t)); err != nil {
+		t.Fatal(err)
+	}
+	if info, err := os.Stat(inst.RunDir()); err != nil || info.Mode().Perm() != 0o700 {
+		t.Errorf("it is made with %v, %v, want mode 0700", info.Mode(), err)
+	}
+}
