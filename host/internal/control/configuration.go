@@ -102,6 +102,7 @@ func replyPlan(w http.ResponseWriter, plan Plan, err error) {
 	case err != nil:
 		reply(w, statusCode(err), Error{Message: err.Error()})
 	default:
+		plan.Services = append([]supervise.Step{}, plan.Services...) // a list, even of none
 		reply(w, http.StatusOK, plan)
 	}
 }

@@ -297,6 +297,11 @@ func TestAnswersAreAsDescribed(t *testing.T) {
 	c.do("POST", "/v1/plan", `{"paths":1}`, 400)
 	c.do("GET", "/v1/instances", "", 200)
 	c.do("POST", "/v1/reclaim", "", 200)
+	records, plan := known.records, conf.plan
+	known.records, conf.plan = nil, Plan{} // of a host without services
+	c.do("GET", "/v1/instances", "", 200)
+	c.do("POST", "/v1/plan", "", 200)
+	known.records, conf.plan = records, plan
 
 	for status, err := range map[int]error{404: &supervise.UnknownServiceError{Ref: clock}, 409: errors.New("no"), 503: supervise.ErrShuttingDown} {
 		steered.mu.Lock()

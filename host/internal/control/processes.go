@@ -84,7 +84,7 @@ func (s *Server) HandleProcesses(p Processes) {
 			reply(w, http.StatusInternalServerError, Error{Message: err.Error()})
 			return
 		}
-		reply(w, http.StatusOK, records)
+		reply(w, http.StatusOK, append([]registry.Record{}, records...)) // a list, even of none
 	})
 	s.handle("POST /v1/reclaim", func(w http.ResponseWriter, r *http.Request) {
 		report, err := p.Reclaim(r.Context())
