@@ -7,6 +7,7 @@ import (
 	"net/http"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -57,10 +58,10 @@ func callOf(id int, tool string) string {
 }
 
 // leave makes a call and goes when the plugin has it.
-func (c *rawClient) leave(id int, tool string, heard <-chan string) {
+func (c *rawClient) leave(call string, heard <-chan string) {
 	c.t.Helper()
 	ctx, cancel := context.WithCancel(c.t.Context())
-	request, err := http.NewRequestWithContext(ctx, http.MethodPost, c.url, strings.NewReader(callOf(id, tool)))
+	request, err := http.NewRequestWithContext(ctx, http.MethodPost, c.url, strings.NewReader(call))
 	if err != nil {
 		c.t.Fatal(err)
 	}
@@ -130,7 +131,7 @@ func TestCallsThatClientsLeaveAreBounded(t *testing.T) {
 		c := f.openAt(at.path, nil)
 		const resumable = 64
 		for id := range 1 + resumable {
-			c.leave(id, at.prefix+"x", heard)
+			c.leave(callOf(id, at.prefix+"x"), heard)
 		}
 		a := c.post(callOf(1000, at.prefix+"x"))
 		if a.status != http.StatusTooManyRequests || a.header.Get("Retry-After") == "" || !strings.Contains(a.body, `"id":1000,"error"`) {
@@ -295,5 +296,53 @@ func TestFloodOfAPluginDoesNotDropThatItsListHasChanged(t *testing.T) {
 	c.post(callOf(1, "x"))
 	if a := c.post(`{"jsonrpc":"2.0","id":2,"method":"tools/list"}`); !strings.Contains(a.body, "tools/list_changed") {
 		t.Errorf("%d messages, and not that", len(a.messages))
+	}
+}
+
+// Who leaves one call after the other without a session has a plugin that takes its
+// time end only some of them.
+func TestStreamsOfCallsThatClientsLeaveAreBounded(t *testing.T) {
+	f := newFront(t, mcpConfig("a"))
+	heard := make(chan string, 1)
+	var open, most atomic.Int32
+	f.ready("a", newRawPlugin(t, func(stream frames) error {
+		defer open.Add(-1)
+		if n := open.Add(1); n > most.Load() {
+			most.Store(n)
+		}
+		for {
+			frame, err := stream.Recv()
+			if err != nil {
+				<-stream.Context().Done() // it does not end by itself
+				return nil
+			}
+			var m message
+			if err := json.Unmarshal(frame.GetMessage(), &m); err != nil {
+				return err
+			}
+			member := methodNotFound
+			switch m.Method {
+			case "tools/call":
+				heard <- m.Method
+				continue
+			case "initialize":
+				member = initialized
+			case "tools/list":
+				member = `"result":{"tools":[{"name":"x","inputSchema":{"type":"object"}}]}`
+			case "server/discover":
+				member = `"result":{"supportedVersions":["2026-07-28"],"capabilities":{}}`
+			}
+			if m.ID != nil {
+				send(stream, fmt.Sprintf(`{"jsonrpc":"2.0","id":%s,%s}`, m.ID, member))
+			}
+		}
+	}))
+	c := f.alone()
+	c.header["Mcp-Method"], c.header["Mcp-Name"] = "tools/call", "x"
+	for range 300 {
+		c.leave(`{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"x",`+rawMeta+`}}`, heard)
+	}
+	if n := most.Load(); n > 200 {
+		t.Errorf("%d streams at once", n)
 	}
 }

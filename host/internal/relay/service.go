@@ -311,10 +311,20 @@ type backend struct {
 
 	asking chan struct{} // holds one while alone is found out
 	alone  *bool         // whether it takes requests without a session
+
+	leaving chan struct{} // holds one for each request that it is to end by itself
 }
 
 func newBackend(s *Service, plugin Plugin) *backend {
-	b := &backend{service: s, plugin: plugin, client: plughostv1.NewMCPClient(plugin.Conn()), met: make(chan struct{}), reading: newReading(), asking: make(chan struct{}, 1)}
+	b := &backend{
+		service: s,
+		plugin:  plugin,
+		client:  plughostv1.NewMCPClient(plugin.Conn()),
+		met:     make(chan struct{}),
+		reading: newReading(),
+		asking:  make(chan struct{}, 1),
+		leaving: make(chan struct{}, maxLeaving),
+	}
 	b.ctx, b.cancel = context.WithCancel(s.life)
 	return b
 }

@@ -20,8 +20,9 @@ const (
 	// maxLanes bounds the lanes to one plugin that wait to be used again.
 	maxLanes = 32
 	// leaveTimeout bounds what a plugin has to end a request whose client has
-	// left.
+	// left, and maxLeaving how many of them. Of more it sees the stream end.
 	leaveTimeout = 10 * time.Second
+	maxLeaving   = 64
 )
 
 // lane is a link for one request at a time.
@@ -159,7 +160,7 @@ func (r *Relay) serveAlone(w http.ResponseWriter, req *http.Request, m *wire.Mes
 		writeRefusal(w, c.id, err)
 		return
 	}
-	sent := context.AfterFunc(req.Context(), n.cancel) // a plugin that does not read holds up who sends
+	sent := context.AfterFunc(req.Context(), func() { n.end(c) }) // a plugin that does not read holds up who sends
 	n.sendCall(req.Context(), c, rt.message, passedOn(req.Header))
 	sent()
 	y := reply{w: w, r: req, call: c, quiet: patience, until: r.life, statuses: true}
@@ -220,6 +221,15 @@ func (n *lane) begin(c *call) error {
 	return n.link.begin(c)
 }
 
+// end ends the lane, unless its call has an answer: another one may have it by then.
+func (n *lane) end(c *call) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	if n.current == c {
+		n.cancel()
+	}
+}
+
 func (n *lane) settled() {
 	n.mu.Lock()
 	n.current = nil
@@ -236,7 +246,16 @@ func (l *link) abandon(c *call) bool {
 		return false
 	}
 	message := fmt.Appendf(nil, `{"jsonrpc":"2.0","method":"notifications/cancelled","params":{"reason":"the client has left","requestId":%d}}`, c.number)
-	if !l.backend.service.run(func() { l.giveUp(message) }) {
+	select {
+	case l.backend.leaving <- struct{}{}:
+		leave := func() {
+			defer func() { <-l.backend.leaving }()
+			l.giveUp(message)
+		}
+		if !l.backend.service.run(leave) {
+			l.cancel()
+		}
+	default:
 		l.cancel()
 	}
 	return true

@@ -5,6 +5,27 @@ import (
 	"testing"
 )
 
+// Who is late to give a call up does not end another one.
+func TestLaneEndsForItsCallAlone(t *testing.T) {
+	n := &lane{relay: newRelay(Options{}), link: &link{backend: &backend{}, calls: make(map[int64]*call)}}
+	n.ctx, n.cancel = context.WithCancel(t.Context())
+	first, second := newCallNamed(""), newCallNamed("")
+	for _, c := range []*call{first, second} {
+		if err := n.begin(c); err != nil {
+			t.Fatal(err)
+		}
+		if c == first {
+			n.settled()
+		}
+	}
+	if n.end(first); !n.alive() {
+		t.Error("a call that is answered ends the next one")
+	}
+	if n.end(second); n.alive() {
+		t.Error("the lane lives")
+	}
+}
+
 func TestLanesToEachPluginAreBounded(t *testing.T) {
 	var pool lanes
 	one, other := &backend{}, &backend{}
