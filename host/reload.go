@@ -162,6 +162,7 @@ func (r *reloader) configure(conf *config.Config) {
 	r.readiness.configure(conf.Services)
 	r.gateway.Configure(conf.Services)
 	r.gateway.SetURL(conf.Host.Gateway.URL)
+	r.gateway.LimitRequests(conf.Host.Gateway.Limits.Requests)
 	r.gateway.Grant(r.guard.Configure(conf))
 }
 

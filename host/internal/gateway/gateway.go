@@ -11,6 +11,7 @@ import (
 	"fmt"
 	"net/http"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/hashicorp/go-hclog"
@@ -74,6 +75,7 @@ type common struct {
 	calls          CallObserver    // nil for none
 	reconnectDelay time.Duration
 	relay          relay.Options
+	requests       atomic.Int64 // the bound of calls in flight of a session
 	address        agents.Address
 	log            hclog.Logger
 }
@@ -86,6 +88,8 @@ func New(services []config.Service, limits config.GatewayLimits, ready func() bo
 	g.common = common{sessions: &sync.WaitGroup{}, reconnectDelay: reconnectDelay, log: log}
 	g.common.relay = relayOptions(limits)
 	g.common.relay.Called = g.common.called
+	g.common.requests.Store(int64(limits.Requests))
+	g.common.relay.MaxCalls = func() int { return int(g.common.requests.Load()) }
 	g.common.life, g.end = context.WithCancel(context.Background())
 	g.joined = relay.NewJoin("plughost", version, g.common.relay)
 	g.Configure(services)
@@ -96,7 +100,7 @@ func New(services []config.Service, limits config.GatewayLimits, ready func() bo
 // bounds bodies.
 func relayOptions(limits config.GatewayLimits) relay.Options {
 	releaser := &release.Releaser{}
-	options := relay.Options{MaxSessions: limits.Sessions, MaxCalls: limits.Requests, IdleTimeout: limits.SessionIdle, Began: releaser.Began, Ended: releaser.Ended}
+	options := relay.Options{MaxSessions: limits.Sessions, IdleTimeout: limits.SessionIdle, Began: releaser.Began, Ended: releaser.Ended}
 	if limits.Body > 0 {
 		options.MaxBody = -1
 	}
@@ -141,6 +145,10 @@ func (g *Gateway) readWhenCalm(change supervise.Change) {
 		u.service.Read()
 	}
 }
+
+// LimitRequests bounds what one caller has in hand at once, for the calls in flight of
+// its sessions.
+func (g *Gateway) LimitRequests(most int) { g.common.requests.Store(int64(most)) }
 
 // SetURL has clients be told the URL, of scheme and host, by which they reach the
 // gateway; if it is empty, the one that each of them uses.

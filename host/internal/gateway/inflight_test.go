@@ -137,11 +137,17 @@ func TestCallsThatClientsLeaveAreBounded(t *testing.T) {
 		if a.status != http.StatusTooManyRequests || a.header.Get("Retry-After") == "" || !strings.Contains(a.body, `"id":1000,"error"`) {
 			t.Errorf("%s: status %d, %s", at.path, a.status, a.body)
 		}
+		f.LimitRequests(2)
+		c.leave(callOf(1000, at.prefix+"x"), heard)
+		if a := c.post(callOf(1001, at.prefix+"x")); a.status != http.StatusTooManyRequests {
+			t.Errorf("%s, with another limit: status %d, %s", at.path, a.status, a.body)
+		}
+		f.LimitRequests(1)
 		if a := f.openAt(at.path, nil).post(`{"jsonrpc":"2.0","id":1,"method":"tools/list"}`); !strings.Contains(a.body, `"tools"`) {
 			t.Errorf("%s, another session: %s", at.path, a.body)
 		}
 		release()
-		eventually(t, "there is room again", func() bool { return c.post(`{"jsonrpc":"2.0","id":1001,"method":"ping"}`).status == http.StatusOK })
+		eventually(t, "there is room again", func() bool { return c.post(`{"jsonrpc":"2.0","id":1002,"method":"ping"}`).status == http.StatusOK })
 	}
 }
 

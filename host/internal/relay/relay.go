@@ -57,6 +57,7 @@
 package relay
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -80,9 +81,9 @@ type Options struct {
 	MaxSessions int           // at a time, 10,000
 	IdleTimeout time.Duration // after which a session ends, 30 minutes
 	MaxBody     int64         // of a request, in bytes, 4 MiB; negative if something else bounds it
-	// MaxCalls bounds those in flight of a session, 256. Besides, its client can
-	// come back for some whose streams it has lost.
-	MaxCalls int
+	// MaxCalls bounds those in flight of a session, 256; it may change. Besides, its
+	// client can come back for some whose streams it has lost.
+	MaxCalls func() int
 	// Quiet is after how long without an answer the response becomes a stream
 	// of events, 1 second.
 	Quiet time.Duration
@@ -130,9 +131,6 @@ func newRelay(options Options) *Relay {
 	if options.MaxBody == 0 {
 		options.MaxBody = defaultMaxBody
 	}
-	if options.MaxCalls == 0 {
-		options.MaxCalls = defaultMaxCalls
-	}
 	if options.Quiet == 0 {
 		options.Quiet = time.Second
 	}
@@ -145,6 +143,14 @@ func newRelay(options Options) *Relay {
 	}
 	r.life, r.end = context.WithCancel(context.Background())
 	return r
+}
+
+// maxCalls bounds the calls in flight of a session.
+func (r *Relay) maxCalls() int {
+	if r.options.MaxCalls == nil {
+		return defaultMaxCalls
+	}
+	return cmp.Or(r.options.MaxCalls(), defaultMaxCalls)
 }
 
 // Close ends all sessions, with their calls. Nothing of the relay runs when it

@@ -39,7 +39,6 @@ type session struct {
 	grants  Grants           // what the caller may reach now
 	links   []*attachment    // to the services that it uses
 	calls   map[string]*call // in flight, by the client's id as it wrote it
-	most    int              // bounds calls, whose clients may have left
 	parked  []*parked        // whose stream was lost, the earliest first
 	streams int64            // counted for their ids
 	// writing are the streams on which clients get answers, by their ids.
@@ -70,7 +69,6 @@ func newSession(r *Relay, caller string, g Grants) *session {
 		caller: caller,
 		grants: g,
 		calls:  make(map[string]*call),
-		most:   r.options.MaxCalls + maxParked,
 	}
 	s.ctx, s.cancel = context.WithCancel(context.Background()) // Close ends it
 	s.outbox.init()
@@ -214,7 +212,7 @@ func (s *session) claim(c *call) error {
 	if s.calls[string(c.id)] != nil {
 		return errSameID
 	}
-	if len(s.calls) >= s.most {
+	if len(s.calls) >= s.relay.maxCalls()+maxParked { // clients may leave them
 		return errTooManyCalls
 	}
 	s.calls[string(c.id)] = c

@@ -4,6 +4,7 @@ import (
 	"context"
 	"slices"
 	"sync"
+	"sync/atomic"
 
 	plughostv1 "github.com/plughost/plughost/shared/proto/plughost/v1"
 	"github.com/plughost/plughost/shared/tunnel"
@@ -18,9 +19,9 @@ type Client struct {
 	// check has a request go on as it returns it, or refuses it.
 	check   func(*wire.Message) (*wire.Message, error)
 	sending sync.Mutex // gRPC allows one at a time
-	// requests hold one for each that is not answered yet, or whose answer the
-	// client has not taken.
-	requests chan struct{}
+	// requests counts those that are not answered yet, or whose answer the client has
+	// not taken.
+	requests atomic.Int64
 }
 
 // Attach makes a client of a stream, who may reach what is granted.
@@ -33,7 +34,7 @@ func (r *Relay) Attach(stream tunnel.Stream, g Grants, check func(*wire.Message)
 		s.cancel()
 	}
 	r.attached[s] = struct{}{}
-	return &Client{session: s, stream: stream, check: check, requests: make(chan struct{}, r.options.MaxCalls)}
+	return &Client{session: s, stream: stream, check: check}
 }
 
 // Grant changes what the client may reach, and tells it of what is different.
@@ -66,7 +67,7 @@ func (c *Client) Serve(ctx context.Context) error {
 				continue
 			}
 			serving.Go(func() {
-				defer func() { <-c.requests }()
+				defer c.requests.Add(-1)
 				c.serve(ctx, made, &m)
 			})
 		case wire.Notification:
@@ -81,15 +82,14 @@ func (c *Client) Serve(ctx context.Context) error {
 
 // begin has the session know of a request at once: its cancellation may come next.
 func (c *Client) begin(m *wire.Message) (*call, error) {
-	select {
-	case c.requests <- struct{}{}:
-	default:
+	if c.requests.Add(1) > int64(c.session.relay.maxCalls()) {
+		c.requests.Add(-1)
 		return nil, errTooManyCalls
 	}
 	made := newCall(m)
 	err := c.session.claim(made)
 	if err != nil {
-		<-c.requests
+		c.requests.Add(-1)
 	}
 	return made, err
 }
