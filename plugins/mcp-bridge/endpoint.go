@@ -12,6 +12,7 @@ import (
 	"net/http"
 	"net/url"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/plughost/plughost/shared/mcphttp"
@@ -98,6 +99,8 @@ type link struct {
 	mu       sync.Mutex
 	id       string // "" if the server gives none
 	revision string // "" before it is negotiated
+
+	closed atomic.Bool // the server was told that it has ended
 }
 
 // do makes a request. Its errors do not show the address, which may have a
@@ -237,12 +240,9 @@ func (l *link) listen(ctx context.Context, deliver func(wire.Message)) error {
 	}
 }
 
-// close tells the server that the session has ended.
+// close tells the server that the session has ended, once.
 func (l *link) close(ctx context.Context) {
-	l.mu.Lock()
-	id := l.id
-	l.mu.Unlock()
-	if id == "" {
+	if !l.named() || l.closed.Swap(true) {
 		return
 	}
 	ctx, cancel := context.WithTimeout(ctx, deleteTimeout)

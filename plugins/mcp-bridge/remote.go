@@ -6,6 +6,8 @@ import (
 	"errors"
 	"fmt"
 	"log"
+	"maps"
+	"slices"
 	"sync"
 	"time"
 
@@ -29,12 +31,15 @@ type remote struct {
 	sessions bool         // it has sessions
 	alone    *remoteAsker // for what needs none; nil if it does not know that
 
-	checking sync.Mutex
-	probe    *link // the session to check the health with, if it has any
+	checking sync.Mutex // held while the server is greeted or checked, too
+	probe    *link      // the session to check the health with, if it has any
+
+	mu    sync.Mutex
+	links map[*link]struct{} // the clients' sessions
 }
 
 func newRemote(target bridge.Target, logger *log.Logger) *remote {
-	r := &remote{endpoint: newEndpoint(target.URL, target.Headers), log: logger}
+	r := &remote{endpoint: newEndpoint(target.URL, target.Headers), log: logger, links: make(map[*link]struct{})}
 	r.life, r.cancel = context.WithCancel(context.Background())
 	return r
 }
@@ -60,6 +65,8 @@ func (r *remote) Start() error {
 
 // greet finds out what the server can.
 func (r *remote) greet(ctx context.Context) error {
+	r.checking.Lock()
+	defer r.checking.Unlock()
 	alone, discoverErr := r.discover(ctx)
 	err := r.initialize(ctx)
 	if err != nil && discoverErr != nil {
@@ -85,6 +92,7 @@ func (r *remote) initialize(ctx context.Context) error {
 		return err
 	}
 	if err := probe.tell(ctx, []byte(`{"jsonrpc":"2.0","method":"notifications/initialized"}`)); err != nil {
+		probe.close(context.WithoutCancel(ctx))
 		return err
 	}
 	r.probe = probe
@@ -121,15 +129,34 @@ func (r *remote) Health(ctx context.Context) error {
 	return err
 }
 
-// Stop ends what is under way.
+// Stop ends what is under way, and all sessions.
 func (r *remote) Stop(ctx context.Context) {
 	r.cancel()
 	r.checking.Lock()
 	defer r.checking.Unlock()
-	if r.probe != nil {
-		r.probe.close(ctx)
-		r.probe = &link{endpoint: r.endpoint}
+	ctx, cancel := context.WithTimeout(ctx, deleteTimeout)
+	defer cancel()
+	var ending sync.WaitGroup
+	turns := make(chan struct{}, maxIdle)
+	for _, l := range r.openLinks() {
+		turns <- struct{}{}
+		ending.Go(func() {
+			l.close(ctx)
+			<-turns
+		})
 	}
+	ending.Wait()
+}
+
+// openLinks are all sessions with the server, the bridge's own among them.
+func (r *remote) openLinks() []*link {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	links := slices.Collect(maps.Keys(r.links))
+	if r.probe != nil {
+		links = append(links, r.probe)
+	}
+	return links
 }
 
 // open implements backend.
@@ -147,6 +174,7 @@ func (r *remote) open(c *client) (upstream, error) {
 // away is a session with a remote server.
 type away struct {
 	*link
+	remote *remote
 	client *client
 	life   context.Context
 	cancel context.CancelFunc
@@ -155,8 +183,11 @@ type away struct {
 }
 
 func (r *remote) away(c *client) *away {
-	a := &away{link: &link{endpoint: r.endpoint}, client: c}
+	a := &away{link: &link{endpoint: r.endpoint}, remote: r, client: c}
 	a.life, a.cancel = context.WithCancel(r.life)
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.links[a.link] = struct{}{}
 	return a
 }
 
@@ -217,5 +248,10 @@ func (a *away) hear() {
 // close implements upstream.
 func (a *away) close() {
 	a.cancel()
-	go a.link.close(context.Background())
+	go func() {
+		a.link.close(context.Background())
+		a.remote.mu.Lock()
+		defer a.remote.mu.Unlock()
+		delete(a.remote.links, a.link)
+	}()
 }

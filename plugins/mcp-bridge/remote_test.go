@@ -11,6 +11,7 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -329,5 +330,62 @@ func TestEventsAreBounded(t *testing.T) {
 	}
 	if got, err := reader.next(); err != nil || got.id != "3" || string(got.data) != "next" {
 		t.Errorf("then comes event %q with %.99q, %v", got.id, got.data, err)
+	}
+}
+
+// A stop may come while the bridge is connecting.
+func TestRemoteServerIsStoppedWhileItIsGreeted(t *testing.T) {
+	t.Parallel()
+	for range 20 {
+		open := make(map[string]bool)
+		var mu sync.Mutex
+		greeted := make(chan struct{}, 1)
+		target := elsewhere(t, func(next http.Handler) http.Handler {
+			return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+				next.ServeHTTP(w, r)
+				mu.Lock()
+				defer mu.Unlock()
+				switch id := r.Header.Get("Mcp-Session-Id"); {
+				case r.Method == http.MethodDelete:
+					delete(open, id)
+				case id != "":
+					open[id] = true
+					greeted <- struct{}{}
+				}
+			})
+		})
+		r := newRemote(target, log.New(io.Discard, "", 0))
+		ended := make(chan error, 1)
+		go func() { ended <- r.Start() }()
+		within(t, greeted, "the server is greeted")
+		r.Stop(t.Context())
+		<-ended
+		mu.Lock()
+		if len(open) != 0 {
+			t.Error("the session of a bridge that was stopped is open")
+		}
+		mu.Unlock()
+	}
+}
+
+// It need not keep for long what it has for them.
+func TestRemoteServerHearsThatSessionsEndWithTheBridge(t *testing.T) {
+	t.Parallel()
+	deleted := make(chan string, 10)
+	h := hostTarget(t, elsewhere(t, func(next http.Handler) http.Handler {
+		return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			body, _ := io.ReadAll(r.Body)
+			r.Body = io.NopCloser(bytes.NewReader(body))
+			next.ServeHTTP(w, r)
+			if r.Method == http.MethodDelete {
+				deleted <- r.Header.Get("Mcp-Session-Id")
+			}
+		})
+	}))
+	h.connect(nil)
+	h.connect(nil)
+	h.backend.Stop(t.Context())
+	if n := len(deleted); n != 3 {
+		t.Errorf("the server hears of the end of %d sessions, want 3", n)
 	}
 }
