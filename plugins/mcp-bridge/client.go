@@ -160,10 +160,25 @@ func (c *client) answer(id, message []byte) {
 // deliver has a message of a server sent that has no other session.
 func (c *client) deliver(m wire.Message) {
 	if m.Kind == wire.Response {
+		m = c.asAsked(m)
 		c.answer(m.Bytes(m.ID), m.Raw)
 		return
 	}
 	c.put(m.Raw)
+}
+
+// asAsked is an answer under the id of a request in flight, if it is one's.
+func (c *client) asAsked(m wire.Message) wire.Message {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	id := m.Bytes(m.ID)
+	if _, own := c.open[string(id)]; own {
+		return m
+	}
+	if _, own := c.open[string(unquoted(id))]; own {
+		m, _ = answerTo(m, unquoted(id))
+	}
+	return m
 }
 
 // deliverFor has a message of a server sent that belongs to a request.

@@ -179,10 +179,10 @@ func (l *link) ask(ctx context.Context, request wire.Message, deliver func(wire.
 		l.greeted(resp.Header.Get("Mcp-Session-Id"))
 		deliver = l.negotiating(deliver)
 	}
-	id := string(request.Bytes(request.ID))
 	s := &answerStream{link: l, deliver: func(m wire.Message) (last bool) {
+		m, last = answerTo(m, request.Bytes(request.ID))
 		deliver(m)
-		return m.Kind == wire.Response && string(m.Bytes(m.ID)) == id
+		return last
 	}}
 	return s.read(ctx, resp)
 }

@@ -378,12 +378,12 @@ func (m *mux) receive(message wire.Message) {
 
 // answered takes the answer to a call.
 func (m *mux) answered(answer wire.Message) {
-	id, err := strconv.ParseUint(string(answer.Bytes(answer.ID)), 10, 64)
+	id, err := strconv.ParseUint(string(unquoted(answer.Bytes(answer.ID))), 10, 64)
 	c := m.calls[id]
 	if err != nil || c == nil {
 		// Of a call that was given up, or of none.
-		if answer.Error.Found() && !answer.ID.Found() {
-			m.log.Printf("[WARN] the server reports an error of no request: %s", shown(answer.Raw))
+		if reason := reasonOf(answer); reason != "" {
+			m.log.Printf("[WARN] the server reports an error of no request: %s", reason)
 		}
 		return
 	}

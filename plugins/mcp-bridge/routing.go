@@ -164,7 +164,7 @@ func (m *mux) progressed(message wire.Message) {
 	if err != nil || !span.Found() {
 		return
 	}
-	id, err := strconv.ParseUint(string(message.Bytes(span)), 10, 64)
+	id, err := strconv.ParseUint(string(unquoted(message.Bytes(span))), 10, 64)
 	if err != nil {
 		return
 	}
