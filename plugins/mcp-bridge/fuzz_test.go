@@ -47,7 +47,7 @@ func FuzzServer(f *testing.F) {
 			}
 		}
 		p := &process{log: log.New(io.Discard, "", 0)}
-		p.read(strings.NewReader(line), m.receive)
+		p.read(newLines(strings.NewReader(line)), m.receive)
 		frames, _ := c.take()
 		for _, frame := range frames {
 			if _, err := wire.Scan(frame.GetMessage()); err != nil {

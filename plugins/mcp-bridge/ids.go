@@ -2,6 +2,7 @@ package main
 
 import (
 	"bytes"
+	"regexp"
 	"strconv"
 
 	"github.com/plughost/plughost/shared/wire"
@@ -34,4 +35,23 @@ func answerTo(m wire.Message, id []byte) (wire.Message, bool) {
 	default:
 		return m, false
 	}
+}
+
+// How servers write responses: with the id before what may be long, or after it.
+var (
+	idFirst = regexp.MustCompile(`^\s*\{\s*"jsonrpc"\s*:\s*"2\.0"\s*,\s*"id"\s*:\s*([0-9]+|"[0-9]+")\s*,\s*"(?:result|error)"`)
+	idLast  = regexp.MustCompile(`[}\]"]\s*,\s*"jsonrpc"\s*:\s*"2\.0"\s*,\s*"id"\s*:\s*([0-9]+|"[0-9]+")\s*\}\s*$`)
+	ofLast  = regexp.MustCompile(`^\s*\{\s*"(?:result|error)"`)
+)
+
+// answeredAtLength is the id of a response of which only the beginning and the end
+// are known, nil if it is not seen.
+func answeredAtLength(beginning, end []byte) []byte {
+	if found := idFirst.FindSubmatch(beginning); found != nil {
+		return found[1]
+	}
+	if found := idLast.FindSubmatch(end); found != nil && ofLast.Match(beginning) {
+		return found[1]
+	}
+	return nil
 }

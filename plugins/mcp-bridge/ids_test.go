@@ -4,11 +4,13 @@ package main
 
 import (
 	"io"
+	"log"
 	"net/http"
 	"strings"
 	"testing"
 
 	"github.com/plughost/plughost/shared/bridge"
+	"github.com/plughost/plughost/shared/wire"
 )
 
 // Some servers make strings of numbers.
@@ -44,5 +46,33 @@ esac; done`
 				t.Errorf("the call is answered %s, want %s", got, want)
 			}
 		})
+	}
+}
+
+// Who waits for an answer that is too long hears that it is.
+func TestAnswersThatAreTooLongFail(t *testing.T) {
+	t.Parallel()
+	long := `{"content":["` + strings.Repeat("x", 100<<10) + `\",\"jsonrpc\":\"2.0\",\"id\":9}"]}`
+	for line, want := range map[string]string{
+		`{"jsonrpc":"2.0","id":7,"result":` + long + `}`:                      "7",
+		`{"result":` + long + `,"jsonrpc":"2.0","id":"7"}`:                    `"7"`,
+		`{ "error" : {"data":` + long + `} , "jsonrpc" : "2.0" , "id" : 7 } `: "7",
+		`{"jsonrpc":"2.0","id":7,"method":"m","params":` + long + `}`:         "",
+		`{"method":"m","params":` + long + `,"jsonrpc":"2.0","id":7}`:         "",
+		`{"jsonrpc":"2.0","method":"m","params":` + long + `}`:                "",
+		`{"result":` + long: "",
+	} {
+		lines := newLines(strings.NewReader(line + "\n"))
+		lines.max = 64 << 10
+		got := ""
+		p := &process{log: log.New(io.Discard, "", 0)}
+		p.read(lines, func(m wire.Message) {
+			if m.Kind == wire.Response && m.Error.Found() {
+				got = string(m.Bytes(m.ID))
+			}
+		})
+		if got != want {
+			t.Errorf("%.40s...%s fails under %s, want %s", line, line[len(line)-40:], got, want)
+		}
 	}
 }

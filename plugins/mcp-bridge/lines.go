@@ -28,7 +28,7 @@ func newLines(r io.Reader) *lines { return &lines{bufio.NewReaderSize(r, 64<<10)
 // next returns the next line without its end, in bytes of its own. Of one that
 // is too long it returns the beginning, and a *longLineError.
 func (l *lines) next() ([]byte, error) {
-	var line []byte
+	var line, end []byte
 	size := 0
 	for {
 		piece, err := l.reader.ReadSlice('\n')
@@ -38,20 +38,27 @@ func (l *lines) next() ([]byte, error) {
 		} else if len(line) < shownLine {
 			line = append(line, piece[:min(len(piece), shownLine)]...)
 		}
+		if size > l.max {
+			end = append(end, piece[max(0, len(piece)-shownLine):]...)
+			end = end[max(0, len(end)-shownLine):]
+		}
 		switch {
 		case errors.Is(err, bufio.ErrBufferFull):
 			continue
 		case err != nil && size == 0:
 			return nil, err
 		case size > l.max:
-			return line[:shownLine], &longLineError{size}
+			return line[:shownLine], &longLineError{size, bytes.TrimRight(end, "\r\n")}
 		}
 		return bytes.TrimRight(line, "\r\n"), nil
 	}
 }
 
 // longLineError is of a line that is no message since it is too long.
-type longLineError struct{ size int }
+type longLineError struct {
+	size int
+	end  []byte // of the line
+}
 
 func (e *longLineError) Error() string {
 	return fmt.Sprintf("a line of %d bytes is longer than a message may be", e.size)

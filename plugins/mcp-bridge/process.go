@@ -89,7 +89,7 @@ func (l launcher) start(handle func(wire.Message)) (*process, error) {
 	}
 	holdErr := p.hold()
 	var pumps sync.WaitGroup
-	pumps.Go(func() { p.read(stdout.r, handle) })
+	pumps.Go(func() { p.read(newLines(stdout.r), handle) })
 	pumps.Go(func() { _, _ = io.Copy(l.stderr, stderr.r) })
 	go p.write(stdin.w)
 	go p.reap(&pumps, stdout.r, stderr.r)
@@ -144,14 +144,18 @@ func (p *process) reap(pumps *sync.WaitGroup, pipes ...*os.File) {
 }
 
 // read hands over the messages on standard output, and logs all else that is
-// there.
-func (p *process) read(stdout io.Reader, handle func(wire.Message)) {
-	for lines := newLines(stdout); ; {
-		line, err := lines.next()
+// there. For an answer that is too long it hands over that it failed.
+func (p *process) read(stdout *lines, handle func(wire.Message)) {
+	for {
+		line, err := stdout.next()
 		var long *longLineError
 		switch {
 		case errors.As(err, &long):
 			p.log.Printf("[ERROR] skipped on standard output: %v: %s", err, line)
+			id := answeredAtLength(line, long.end)
+			if m, err := wire.Scan(failure(id, codeUnavailable, err.Error())); id != nil && err == nil {
+				handle(m)
+			}
 			continue
 		case err != nil:
 			return
