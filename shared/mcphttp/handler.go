@@ -19,9 +19,10 @@ const firstStateless = "2026-07-28"
 const versionHeader = "Mcp-Protocol-Version"
 
 // OnlyListens tells a stream of notifications from a call: a GET or, in the
-// revisions without sessions, a request of its own method.
+// revisions without sessions, a request of its own method. A GET that takes up a
+// lost stream waits for the answer to a call.
 func OnlyListens(r *http.Request) bool {
-	return r.Method == http.MethodGet || r.Header.Get("Mcp-Method") == "subscriptions/listen"
+	return r.Method == http.MethodGet && r.Header.Get("Last-Event-Id") == "" || r.Header.Get("Mcp-Method") == "subscriptions/listen"
 }
 
 // Options bound what clients can cost.

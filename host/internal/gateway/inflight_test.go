@@ -227,7 +227,8 @@ func TestStreamThatAClientCannotComeBackToStaysOpen(t *testing.T) {
 	}
 }
 
-// Who has come back to a call waits for its answer, and is not idle.
+// Who has come back to a call waits for its answer: that is neither to be idle nor to
+// listen.
 func TestSessionDoesNotEndWhileItsClientWaitsForAnAnswerAgain(t *testing.T) {
 	f := newLastingFront(t, 200*time.Millisecond)
 	server, goOn := newServer(), make(chan struct{})
@@ -244,6 +245,7 @@ func TestSessionDoesNotEndWhileItsClientWaitsForAnAnswerAgain(t *testing.T) {
 	defer again.Body.Close()
 	f.open(nil)
 	eventually(t, "the session that does nothing has ended", func() bool { return f.Sessions()["a"] < 2 })
+	f.EndListening() // the host is about to end, and calls go on
 	close(goOn)
 	if got := eventsOf(again.Body)(); !strings.Contains(got, `"text":"later"`) {
 		t.Errorf("%s", got)
