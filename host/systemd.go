@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 	"fmt"
+	"net"
 	"os"
 	"slices"
 	"strings"
@@ -19,11 +20,30 @@ import (
 // wants to know, how the host is: the protocol of sd_notify(3).
 type systemd struct{ log hclog.Logger }
 
+// tellTimeout is how long a service manager has to take what it is told. One that
+// does not read, such as a container's, must not hold up the host.
+const tellTimeout = time.Second
+
 // tell sends assignments, such as READY=1.
 func (s systemd) tell(assignments ...string) {
-	if _, err := daemon.SdNotify(false, strings.Join(assignments, "\n")); err != nil {
+	socket := os.Getenv("NOTIFY_SOCKET")
+	if socket == "" {
+		return
+	}
+	if err := notify(socket, strings.Join(assignments, "\n")); err != nil {
 		s.log.Warn("the service manager cannot be told how the host is", "error", err)
 	}
+}
+
+func notify(socket, text string) error {
+	conn, err := net.DialUnix("unixgram", nil, &net.UnixAddr{Name: socket, Net: "unixgram"})
+	if err != nil {
+		return err
+	}
+	defer conn.Close()
+	_ = conn.SetWriteDeadline(time.Now().Add(tellTimeout))
+	_, err = conn.Write([]byte(text))
+	return err
 }
 
 func (s systemd) reloading() {

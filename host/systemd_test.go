@@ -10,6 +10,7 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/hashicorp/go-hclog"
 
@@ -37,6 +38,30 @@ func listenForNews(t *testing.T) *net.UnixConn {
 	})
 	t.Setenv("NOTIFY_SOCKET", path)
 	return conn
+}
+
+// A service manager that does not read must not keep a host from its stop.
+func TestAServiceManagerIsNotWaitedForLong(t *testing.T) {
+	manager := listenForNews(t)
+	fill, err := net.DialUnix("unixgram", nil, manager.LocalAddr().(*net.UnixAddr))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer fill.Close()
+	for err == nil {
+		_ = fill.SetWriteDeadline(time.Now().Add(10 * time.Millisecond))
+		_, err = fill.Write([]byte("STATUS=nobody reads this"))
+	}
+	told := make(chan struct{})
+	go func() {
+		defer close(told)
+		systemd{hclog.NewNullLogger()}.stopping()
+	}()
+	select {
+	case <-told:
+	case <-time.After(30 * time.Second):
+		t.Error("it waits for who does not read")
+	}
 }
 
 // Each ping comes after a proof of life of its own: when the host no longer
