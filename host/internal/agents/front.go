@@ -30,8 +30,9 @@ type Front struct {
 	streams chan struct{} // holds one per stream
 
 	mu       sync.Mutex
-	instance *instance
-	why      string // why there is no instance
+	instance *instance // that requests go to, or nil
+	why      string    // why there is none
+	last     *instance // that was connected, or nil
 	card     *a2a.AgentCard
 }
 
@@ -55,21 +56,28 @@ func NewFront(life context.Context, name string, address *Address, running *sync
 // Path is where an agent is served.
 func Path(name string) string { return CataloguePath + name }
 
-// Connect has requests go to an instance.
+// Connect has requests go to an instance, a new one or again to the one before.
 func (f *Front) Connect(plugin Plugin) {
 	card, err := readCard(plugin.Describe().GetAgentCard())
 	if err != nil {
 		f.Disconnect(fmt.Sprintf("it has no usable card: %v", err))
 		return
 	}
-	i := newInstance(f.life, f.name, plugin)
 	f.mu.Lock()
-	f.instance, f.why, f.card = i, "", card
-	f.mu.Unlock()
+	defer f.mu.Unlock()
+	if f.last == nil || f.last.plugin != plugin {
+		f.last = newInstance(f.life, f.name, plugin)
+		f.follow(f.last)
+	}
+	f.instance, f.why, f.card = f.last, "", card
+}
+
+// follow learns of the tasks that an instance has, and of its end.
+func (f *Front) follow(i *instance) {
 	f.start(func() {
 		select {
-		case <-plugin.Exited():
-			f.lose(i, &endedError{agent: f.name, how: plugin.ExitError()})
+		case <-i.plugin.Exited():
+			f.lose(i, &endedError{agent: f.name, how: i.plugin.ExitError()})
 		case <-f.life.Done():
 		}
 	})

@@ -29,6 +29,7 @@ type agent struct {
 
 	mu       sync.Mutex
 	grants   *toolsOnly
+	plugin   Plugin             // that was given its tools last, or nil
 	tools    *relay.Client      // the agent as a client of its tools, or nil
 	endTools context.CancelFunc // ends the stream of the tools
 }
@@ -55,17 +56,22 @@ func (a *agent) changed(change supervise.Change) {
 	a.disconnect(unavailable(change.Status))
 }
 
-// connect gives the agent its tools and takes requests for it.
+// connect gives the agent its tools and takes requests for it. One that was
+// unhealthy for a while has its tools still.
 func (a *agent) connect(plugin Plugin) {
 	if a.life.Err() != nil {
 		return
 	}
-	ctx, cancel := context.WithCancel(a.life)
-	a.mu.Lock()
-	a.endTools()
-	a.endTools = cancel
-	a.mu.Unlock()
 	a.front.Connect(plugin)
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if a.plugin == plugin {
+		return
+	}
+	a.plugin = plugin
+	a.endTools()
+	ctx, cancel := context.WithCancel(a.life)
+	a.endTools = cancel
 	a.sessions.Go(func() {
 		defer cancel()
 		a.giveTools(ctx, plugin)
@@ -116,13 +122,21 @@ func (a *agent) serveTools(ctx context.Context, plugin Plugin) error {
 		case <-ended:
 		}
 	}()
-	return a.attach(stream).Serve(ctx)
+	client := a.attach(ctx, stream)
+	if client == nil {
+		return ctx.Err()
+	}
+	return client.Serve(ctx)
 }
 
-// attach makes the agent a client of its tools.
-func (a *agent) attach(stream tunnel.Stream) *relay.Client {
+// attach makes the agent a client of its tools, unless ctx has ended: another
+// instance may be it by then.
+func (a *agent) attach(ctx context.Context, stream tunnel.Stream) *relay.Client {
 	a.mu.Lock()
 	defer a.mu.Unlock()
+	if ctx.Err() != nil {
+		return nil
+	}
 	a.tools = a.joined.Attach(stream, a.grants, a.checkCall)
 	return a.tools
 }

@@ -1,11 +1,13 @@
 package gateway
 
 import (
+	"context"
 	"strings"
 	"testing"
 
 	"github.com/a2aproject/a2a-go/v2/a2a"
 	"github.com/a2aproject/a2a-go/v2/a2aclient"
+	"github.com/modelcontextprotocol/go-sdk/mcp"
 
 	"github.com/plughost/plughost/host/internal/supervise"
 )
@@ -107,5 +109,53 @@ func TestTaskThatNobodyFollowsFailsWithItsAgent(t *testing.T) {
 	})
 	if _, err := client.CancelTask(t.Context(), &a2a.CancelTaskRequest{ID: id}); err == nil || !strings.Contains(err.Error(), processEnded) {
 		t.Errorf("error %v", err)
+	}
+}
+
+// A health check that fails once is no end of the agent.
+func TestAgentThatWasUnhealthyForAWhileGoesOn(t *testing.T) {
+	f := newFront(t, mcpConfig("a"), agentConfig("echo", "a/*"))
+	begun, end := make(chan struct{}), make(chan struct{})
+	server := newServer()
+	addTool(server, "slow", func(context.Context, *mcp.CallToolRequest) (*mcp.CallToolResult, error) {
+		close(begun)
+		<-end
+		return text("done"), nil
+	})
+	f.ready("a", newPlugin(t, server))
+	agent, _ := f.busyAgent()
+	session := <-agent.tools
+	result := make(chan error, 1)
+	go func() {
+		_, err := call(t.Context(), session, "a__slow")
+		result <- err
+	}()
+	<-begun
+	for range 3 {
+		f.enterAgent("echo", supervise.Unhealthy, "a health check failed")
+		f.readyAgent("echo", agent)
+	}
+	close(end)
+	if err := <-result; err != nil {
+		t.Errorf("a call that was in flight: %v", err)
+	}
+	if more := len(agent.tools); more > 0 {
+		t.Errorf("the agent got %d more sessions", more)
+	}
+}
+
+func TestStreamThatComesTooLateIsNotTheAgents(t *testing.T) {
+	f := newFront(t, agentConfig("echo"))
+	agent := newFakeAgent(t, card(), &echoAgent{})
+	f.readyAgent("echo", agent)
+	<-agent.tools
+	a := f.agent("echo")
+	a.mu.Lock()
+	before := a.tools
+	a.mu.Unlock()
+	ended, cancel := context.WithCancel(t.Context())
+	cancel()
+	if got := a.attach(ended, nil); got != nil || a.tools != before {
+		t.Error("what is granted would not reach the agent")
 	}
 }
