@@ -48,7 +48,7 @@ func NewFront(life context.Context, name string, address *Address, running *sync
 		streams: make(chan struct{}, maxStreams),
 		why:     "it is not started yet",
 	}
-	f.pushes = newPushes(life, f.start, log)
+	f.pushes = newPushes(life, f.start, f.tasks.knows, log)
 	f.handler = a2ahttp.Handler(&forward{Front: f}, f.currentCard)
 	return f
 }

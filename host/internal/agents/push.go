@@ -43,6 +43,7 @@ const (
 // is the operator's to say.
 type pushes struct {
 	start func(func())
+	knows func(a2a.TaskID) bool // whether the task is still remembered
 	life  context.Context
 	log   hclog.Logger
 	named sender // for hosts that the configuration names
@@ -61,9 +62,10 @@ type pushed struct {
 	sending bool
 }
 
-func newPushes(life context.Context, start func(func()), log hclog.Logger) *pushes {
+func newPushes(life context.Context, start func(func()), knows func(a2a.TaskID) bool, log hclog.Logger) *pushes {
 	return &pushes{
 		start: start,
+		knows: knows,
 		life:  life,
 		log:   log,
 		named: newSender(nil),
@@ -128,9 +130,13 @@ func (p *pushes) add(task a2a.TaskID, c *a2a.PushConfig) (*a2a.PushConfig, error
 	}
 	p.mu.Lock()
 	defer p.mu.Unlock()
+	if p.of[task] == nil && len(p.of) == maxPushTasks {
+		maps.DeleteFunc(p.of, func(id a2a.TaskID, _ map[string]*pushed) bool { return !p.knows(id) })
+	}
 	of := p.of[task]
-	switch _, known := of[taken.ID]; {
+	switch before, known := of[taken.ID]; {
 	case known:
+		before.waiting = nil
 	case of == nil && len(p.of) == maxPushTasks, len(of) == maxPushConfigs:
 		return nil, a2a.NewError(a2a.ErrServerError, "there are too many push notification configurations")
 	case of == nil:
@@ -152,9 +158,18 @@ func (p *pushes) list(task a2a.TaskID) []*a2a.PushConfig {
 	return configs
 }
 
+// remove drops a configuration, and what waits to be sent for it.
 func (p *pushes) remove(task a2a.TaskID, id string) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
+	if to := p.of[task][id]; to != nil {
+		to.waiting = nil
+	}
+	p.forget(task, id)
+}
+
+// forget drops a configuration. The lock is held.
+func (p *pushes) forget(task a2a.TaskID, id string) {
 	delete(p.of[task], id)
 	if len(p.of[task]) == 0 {
 		delete(p.of, task)
@@ -185,13 +200,12 @@ func (p *pushes) notify(event a2a.Event) {
 // begin notifies one of what the task is, the first that it is told.
 func (p *pushes) begin(c *a2a.PushConfig, task *a2a.Task) {
 	p.mu.Lock()
-	to := p.of[task.ID][c.ID]
-	if to != nil {
+	defer p.mu.Unlock()
+	if to := p.of[task.ID][c.ID]; to != nil {
 		p.enqueue(to, task)
 	}
-	p.mu.Unlock()
 	if task.Status.State.Terminal() {
-		p.remove(task.ID, c.ID)
+		p.forget(task.ID, c.ID)
 	}
 }
 

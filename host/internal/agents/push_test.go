@@ -8,6 +8,7 @@ import (
 	"net/http/httptest"
 	"net/netip"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -19,7 +20,7 @@ import (
 )
 
 func newTestPushes(ctx context.Context, allow ...string) *pushes {
-	p := newPushes(ctx, func(job func()) { go job() }, hclog.NewNullLogger())
+	p := newPushes(ctx, func(job func()) { go job() }, func(a2a.TaskID) bool { return true }, hclog.NewNullLogger())
 	p.delay = time.Millisecond
 	p.configure(config.Push{Allow: allow})
 	return p
@@ -171,5 +172,31 @@ func TestSlowReceiverHoldsUpNobody(t *testing.T) {
 			t.Fatal("the other receiver was not notified")
 		case <-time.After(time.Millisecond):
 		}
+	}
+}
+
+func TestWhatWaitsForAConfigThatIsDeletedIsNotSent(t *testing.T) {
+	begun, release := make(chan struct{}, 10), make(chan struct{})
+	slow := httptest.NewServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) {
+		begun <- struct{}{}
+		<-release
+	}))
+	defer slow.Close()
+	var sending sync.WaitGroup
+	p := newTestPushes(t.Context(), slow.URL)
+	p.start = sending.Go
+	taken, err := p.add("1", &a2a.PushConfig{URL: slow.URL})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for range 3 {
+		p.notify(update("1", a2a.TaskStateWorking))
+	}
+	<-begun
+	p.remove("1", taken.ID)
+	close(release)
+	sending.Wait()
+	if more := len(begun); more > 0 {
+		t.Errorf("%d more were sent", more)
 	}
 }

@@ -79,6 +79,13 @@ func (t *tasks) end(owner string, id a2a.TaskID) *a2a.Task {
 	return nil
 }
 
+// knows reports whether a task is remembered.
+func (t *tasks) knows(id a2a.TaskID) bool {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return t.known[id] != nil
+}
+
 // watch marks a task as watched, and reports whether it was not, and whose it
 // is.
 func (t *tasks) watch(id a2a.TaskID) (owner string, ok bool) {

@@ -7,10 +7,13 @@ import (
 	"iter"
 	"sync"
 	"testing"
+	"testing/synctest"
 
 	"github.com/a2aproject/a2a-go/v2/a2a"
 	"github.com/a2aproject/a2a-go/v2/a2aclient"
 	"github.com/hashicorp/go-hclog"
+
+	"github.com/plughost/plughost/host/internal/config"
 )
 
 // fakeTransport is an agent that has some tasks, and says how each goes on.
@@ -30,7 +33,7 @@ func (f *fakeTransport) ListTasks(_ context.Context, _ a2aclient.ServiceParams, 
 	return response, nil
 }
 
-func (f *fakeTransport) SubscribeToTask(_ context.Context, _ a2aclient.ServiceParams, r *a2a.SubscribeToTaskRequest) iter.Seq2[a2a.Event, error] {
+func (f *fakeTransport) SubscribeToTask(ctx context.Context, _ a2aclient.ServiceParams, r *a2a.SubscribeToTaskRequest) iter.Seq2[a2a.Event, error] {
 	return func(yield func(a2a.Event, error) bool) {
 		events, ok := f.events[r.ID]
 		if !ok {
@@ -38,10 +41,11 @@ func (f *fakeTransport) SubscribeToTask(_ context.Context, _ a2aclient.ServicePa
 			return
 		}
 		for _, event := range events {
-			if !yield(event, nil) {
+			if !yield(event, nil) || stateOf(event).Terminal() {
 				return
 			}
 		}
+		<-ctx.Done()
 	}
 }
 
@@ -59,7 +63,7 @@ func update(id a2a.TaskID, state a2a.TaskState) *a2a.TaskStatusUpdateEvent {
 
 // newFakeInstance makes an instance with a front; wait returns when the front
 // does nothing by itself any more.
-func newFakeInstance(t *testing.T, agent *fakeTransport) (f *Front, i *instance, wait func()) {
+func newFakeInstance(t *testing.T, agent transport) (f *Front, i *instance, wait func()) {
 	t.Helper()
 	running := &sync.WaitGroup{}
 	f = NewFront(t.Context(), "echo", &Address{}, running, hclog.NewNullLogger())
@@ -69,28 +73,30 @@ func newFakeInstance(t *testing.T, agent *fakeTransport) (f *Front, i *instance,
 }
 
 func TestTasksThatAnInstanceHasAreTakenOver(t *testing.T) {
-	f, i, wait := newFakeInstance(t, &fakeTransport{
-		list: []*a2a.Task{
-			task("goes on", a2a.TaskStateWorking), task("ends", a2a.TaskStateWorking), task("gone", a2a.TaskStateSubmitted),
-			task("asks", a2a.TaskStateInputRequired), task("over", a2a.TaskStateCompleted),
-		},
-		events: map[a2a.TaskID][]a2a.Event{
-			"goes on": {task("goes on", a2a.TaskStateWorking)},
-			"ends":    {task("ends", a2a.TaskStateWorking), update("ends", a2a.TaskStateCompleted)},
-		},
+	synctest.Test(t, func(t *testing.T) {
+		f, i, _ := newFakeInstance(t, &fakeTransport{
+			list: []*a2a.Task{
+				task("goes on", a2a.TaskStateWorking), task("ends", a2a.TaskStateWorking), task("gone", a2a.TaskStateSubmitted),
+				task("asks", a2a.TaskStateInputRequired), task("over", a2a.TaskStateCompleted),
+			},
+			events: map[a2a.TaskID][]a2a.Event{
+				"goes on": {task("goes on", a2a.TaskStateWorking)},
+				"ends":    {task("ends", a2a.TaskStateWorking), update("ends", a2a.TaskStateCompleted)},
+			},
+		})
+		f.takeOver(i)
+		synctest.Wait()
+		f.tasks.lose(i, errors.New("it was killed"))
+		for id, failed := range map[a2a.TaskID]bool{"goes on": true, "asks": true, "ends": false, "gone": false, "over": false} {
+			end := f.tasks.end("", id)
+			if failed != (end != nil) {
+				t.Errorf("%s: %+v", id, end)
+			}
+			if end != nil && (end.ContextID != "c" || reasonOf(end) != "it was killed") {
+				t.Errorf("%s: %+v", id, end)
+			}
+		}
 	})
-	f.takeOver(i)
-	wait()
-	f.tasks.lose(i, errors.New("it was killed"))
-	for id, failed := range map[a2a.TaskID]bool{"goes on": true, "asks": true, "ends": false, "gone": false, "over": false} {
-		end := f.tasks.end("", id)
-		if failed != (end != nil) {
-			t.Errorf("%s: %+v", id, end)
-		}
-		if end != nil && (end.ContextID != "c" || reasonOf(end) != "it was killed") {
-			t.Errorf("%s: %+v", id, end)
-		}
-	}
 }
 
 func TestTasksOfAnotherInstanceDoNotFail(t *testing.T) {
@@ -172,5 +178,20 @@ func TestStreamsAreBounded(t *testing.T) {
 		if err := subscribe(); err != nil {
 			t.Errorf("when one has ended: %v", err)
 		}
+	}
+}
+
+func TestPushConfigsOfForgottenTasksGiveWay(t *testing.T) {
+	f, i, _ := newFakeInstance(t, &fakeTransport{})
+	f.pushes.configure(config.Push{Allow: []string{"https://*"}})
+	for n := range maxPushTasks + 5 {
+		id := a2a.TaskID(fmt.Sprint(n))
+		f.tasks.saw(i, "", task(id, a2a.TaskStateInputRequired))
+		if _, err := f.pushes.add(id, &a2a.PushConfig{URL: "https://example.org"}); err != nil {
+			t.Fatalf("of task %d: %v", n, err)
+		}
+	}
+	if len(f.pushes.of) > maxPushTasks {
+		t.Errorf("%d tasks have some", len(f.pushes.of))
 	}
 }

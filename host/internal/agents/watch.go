@@ -2,6 +2,7 @@ package agents
 
 import (
 	"context"
+	"errors"
 	"time"
 
 	"github.com/a2aproject/a2a-go/v2/a2a"
@@ -11,8 +12,14 @@ import (
 	"github.com/plughost/plughost/shared"
 )
 
-// takeOverTimeout bounds the first questions to an instance.
-const takeOverTimeout = 10 * time.Second
+const (
+	// takeOverTimeout bounds the first questions to an instance.
+	takeOverTimeout = 10 * time.Second
+	// minWatchDelay and maxWatchDelay bound the wait until a task is followed
+	// again whose stream broke off.
+	minWatchDelay = time.Second
+	maxWatchDelay = 30 * time.Second
+)
 
 // paramsOf are the headers of requests to an agent for the owner of a task. The
 // version is the one that is spoken with agents.
@@ -66,22 +73,55 @@ func (f *Front) watch(i *instance, id a2a.TaskID) {
 	}
 	f.start(func() {
 		defer f.tasks.unwatch(id)
-		for event, err := range i.SubscribeToTask(i.life, paramsOf(owner), &a2a.SubscribeToTaskRequest{ID: id}) {
-			if err != nil {
-				f.look(i, owner, id)
+		w := &watcher{f, i, owner, id, a2a.TaskStateUnspecified}
+		for delay := minWatchDelay; !w.listen() && !w.look(); delay = min(2*delay, maxWatchDelay) {
+			select {
+			case <-time.After(delay):
+			case <-i.life.Done():
 				return
 			}
-			f.tasks.saw(i, owner, event)
-			f.pushes.notify(event)
 		}
 	})
 }
 
-// look sees what a task is now, which may have ended before it was followed.
-func (f *Front) look(i *instance, owner string, id a2a.TaskID) {
-	none := 0
-	if task, err := i.GetTask(i.life, paramsOf(owner), &a2a.GetTaskRequest{ID: id, HistoryLength: &none}); err == nil {
-		f.tasks.saw(i, owner, task)
-		f.pushes.notify(task)
+// watcher is who follows a task. Its streams may break off before the task is
+// over, as those of a remote agent do, or there may be none.
+type watcher struct {
+	*Front
+	instance *instance
+	owner    string
+	id       a2a.TaskID
+	state    a2a.TaskState // as it was last seen
+}
+
+// listen follows the task as long as its stream lasts, and reports whether there
+// is nothing to follow then.
+func (w *watcher) listen() (over bool) {
+	i := w.instance
+	for event, err := range i.SubscribeToTask(i.life, paramsOf(w.owner), &a2a.SubscribeToTaskRequest{ID: w.id}) {
+		if err != nil {
+			return false
+		}
+		w.saw(event)
 	}
+	return rests(w.state)
+}
+
+// look sees what the task is now, which may have ended while nobody listened,
+// and reports whether there is nothing to follow any more.
+func (w *watcher) look() (over bool) {
+	none, i := 0, w.instance
+	task, err := i.GetTask(i.life, paramsOf(w.owner), &a2a.GetTaskRequest{ID: w.id, HistoryLength: &none})
+	if err == nil && task.Status.State != w.state {
+		w.saw(task)
+	}
+	return rests(w.state) || errors.Is(err, a2a.ErrTaskNotFound)
+}
+
+func (w *watcher) saw(event a2a.Event) {
+	if state := stateOf(event); state != a2a.TaskStateUnspecified {
+		w.state = state
+	}
+	w.tasks.saw(w.instance, w.owner, event)
+	w.pushes.notify(event)
 }

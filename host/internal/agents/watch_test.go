@@ -1,0 +1,113 @@
+package agents
+
+import (
+	"context"
+	"errors"
+	"iter"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+
+	"github.com/a2aproject/a2a-go/v2/a2a"
+	"github.com/a2aproject/a2a-go/v2/a2aclient"
+)
+
+var errKilled = errors.New("it was killed")
+
+// breakingTransport is an agent whose streams break off before their tasks are
+// over.
+type breakingTransport struct {
+	transport
+	streams atomic.Int32
+	breaks  int32 // so often
+	failing bool  // with an error
+}
+
+func (b *breakingTransport) SubscribeToTask(_ context.Context, _ a2aclient.ServiceParams, r *a2a.SubscribeToTaskRequest) iter.Seq2[a2a.Event, error] {
+	return func(yield func(a2a.Event, error) bool) {
+		n := b.streams.Add(1)
+		if !yield(task(r.ID, a2a.TaskStateWorking), nil) {
+			return
+		}
+		switch {
+		case n > b.breaks:
+			yield(update(r.ID, a2a.TaskStateCompleted), nil)
+		case b.failing:
+			yield(nil, a2a.ErrServerError)
+		}
+	}
+}
+
+func (b *breakingTransport) GetTask(_ context.Context, _ a2aclient.ServiceParams, r *a2a.GetTaskRequest) (*a2a.Task, error) {
+	return task(r.ID, a2a.TaskStateWorking), nil
+}
+
+// As when a proxy before a remote agent ends what is quiet for a minute.
+func TestTaskIsFollowedToItsEndThoughStreamsBreakOff(t *testing.T) {
+	for name, failing := range map[string]bool{"with an error": true, "without": false} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				f, i, wait := newFakeInstance(t, &breakingTransport{breaks: 3, failing: failing})
+				f.tasks.saw(i, "", task("1", a2a.TaskStateWorking))
+				f.watch(i, "1")
+				wait()
+				f.tasks.lose(i, errKilled)
+				if end := f.tasks.end("", "1"); end != nil {
+					t.Errorf("a task that was completed is %+v", end)
+				}
+			})
+		})
+	}
+}
+
+func TestTaskThatTheAgentForgotIsNotFollowed(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f, i, wait := newFakeInstance(t, &forgetfulTransport{})
+		f.tasks.saw(i, "", task("1", a2a.TaskStateWorking))
+		f.watch(i, "1")
+		wait()
+	})
+}
+
+// forgetfulTransport is an agent that knows no task any more.
+type forgetfulTransport struct{ transport }
+
+func (*forgetfulTransport) SubscribeToTask(context.Context, a2aclient.ServiceParams, *a2a.SubscribeToTaskRequest) iter.Seq2[a2a.Event, error] {
+	return func(yield func(a2a.Event, error) bool) { yield(nil, a2a.ErrTaskNotFound) }
+}
+
+func (*forgetfulTransport) GetTask(context.Context, a2aclient.ServiceParams, *a2a.GetTaskRequest) (*a2a.Task, error) {
+	return nil, a2a.ErrTaskNotFound
+}
+
+// An agent without streams is asked now and then; that a task works on is told
+// once.
+func TestTaskOfAnAgentWithoutStreamsIsFollowed(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f, i, wait := newFakeInstance(t, &silentTransport{})
+		f.tasks.saw(i, "", task("1", a2a.TaskStateSubmitted))
+		f.watch(i, "1")
+		wait()
+		f.tasks.lose(i, errKilled)
+		if end := f.tasks.end("", "1"); end != nil {
+			t.Errorf("a task that was completed is %+v", end)
+		}
+	})
+}
+
+// silentTransport is an agent that streams nothing, and takes its time.
+type silentTransport struct {
+	transport
+	asked atomic.Int32
+}
+
+func (*silentTransport) SubscribeToTask(context.Context, a2aclient.ServiceParams, *a2a.SubscribeToTaskRequest) iter.Seq2[a2a.Event, error] {
+	return func(yield func(a2a.Event, error) bool) { yield(nil, a2a.ErrUnsupportedOperation) }
+}
+
+func (s *silentTransport) GetTask(_ context.Context, _ a2aclient.ServiceParams, r *a2a.GetTaskRequest) (*a2a.Task, error) {
+	if s.asked.Add(1) == 5 {
+		return task(r.ID, a2a.TaskStateCompleted), nil
+	}
+	return task(r.ID, a2a.TaskStateWorking), nil
+}
