@@ -104,7 +104,8 @@ type unusableError struct{ why string }
 
 func (e *unusableError) Error() string { return e.why }
 
-// find reads the card, and chooses how to speak with the agent.
+// find reads the card, and chooses how to speak with the agent. What is no card
+// may be a page that stands in for the agent a while.
 func (r *remote) find(ctx context.Context) error {
 	content, err := r.fetch(ctx)
 	if err != nil {
@@ -112,7 +113,7 @@ func (r *remote) find(ctx context.Context) error {
 	}
 	card, err := readCard(content)
 	if err != nil {
-		return &unusableError{fmt.Sprintf("the agent's card at %s cannot be read: %v", r.card, err)}
+		return fmt.Errorf("what is at %s is no agent's card: %w", r.card, err)
 	}
 	if r.transport, err = r.choose(card); err != nil {
 		return err

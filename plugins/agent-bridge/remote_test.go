@@ -144,7 +144,6 @@ func TestAgentThatCannotBeUsedAsItIs(t *testing.T) {
 		{"of another version", "no interface of A2A 1.0 or 0.3", &a2a.AgentCard{SupportedInterfaces: []*a2a.AgentInterface{
 			{URL: "http://elsewhere.example/agent", ProtocolBinding: a2a.TransportProtocolJSONRPC, ProtocolVersion: "2.0"},
 		}}},
-		{"with a card that is none", "cannot be read", "card"},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			_, err := start(t, startAgent(t, func(string, *a2a.AgentCard) any { return test.card }))
@@ -170,19 +169,34 @@ func TestAgentThatRefusesTheHeaders(t *testing.T) {
 }
 
 func TestAgentThatIsNotThereYetIsWaitedFor(t *testing.T) {
-	var asked atomic.Int32
-	var whole *a2a.AgentCard
-	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
-		if asked.Add(1) == 1 {
+	for name, before := range map[string]http.HandlerFunc{
+		"it starts": func(w http.ResponseWriter, _ *http.Request) {
 			http.Error(w, "starting", http.StatusServiceUnavailable)
-			return
-		}
-		_ = json.NewEncoder(w).Encode(whole)
-	}))
-	defer server.Close()
-	whole = a2ahttp.Readdress(&a2a.AgentCard{Name: "far"}, server.URL)
-	if _, err := start(t, server.URL+"/card.json"); err != nil || asked.Load() != 2 {
-		t.Errorf("error %v after %d requests", err, asked.Load())
+		},
+		"a page is in its place": func(w http.ResponseWriter, _ *http.Request) {
+			_, _ = io.WriteString(w, "<html>We will be back soon.</html>")
+		},
+		"half of its card is": func(w http.ResponseWriter, _ *http.Request) {
+			_, _ = io.WriteString(w, `{"name":"far","supp`)
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			var asked atomic.Int32
+			var whole *a2a.AgentCard
+			server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+				if asked.Add(1) == 1 {
+					before(w, r)
+					return
+				}
+				_ = json.NewEncoder(w).Encode(whole)
+			}))
+			defer server.Close()
+			whole = a2ahttp.Readdress(&a2a.AgentCard{Name: "far"}, server.URL)
+			if _, err := start(t, server.URL+"/card.json"); err != nil || asked.Load() != 2 {
+				t.Errorf("error %v after %d requests", err, asked.Load())
+			}
+		})
 	}
 }
 

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"errors"
 	"fmt"
 	"net/http"
 	"net/url"
@@ -38,8 +39,21 @@ var transports = []struct {
 // newClient makes a client of one server, which sends it the headers.
 func newClient(server *url.URL, headers map[string]string) *http.Client {
 	return &http.Client{
-		Transport: &oneServer{server: server, headers: headers, next: http.DefaultTransport.(*http.Transport).Clone()},
+		Transport:     &oneServer{server: server, headers: headers, next: http.DefaultTransport.(*http.Transport).Clone()},
+		CheckRedirect: withItsMessage,
 	}
+}
+
+// withItsMessage keeps a message from being dropped: some redirects make a GET of
+// a POST.
+func withItsMessage(request *http.Request, via []*http.Request) error {
+	if request.Method != via[0].Method {
+		return fmt.Errorf("it redirects with %s, upon which no message is sent again", request.Response.Status)
+	}
+	if len(via) > 3 {
+		return errors.New("it redirects again and again")
+	}
+	return nil
 }
 
 // oneServer sends requests to one server alone, wherever a redirect leads.
@@ -57,7 +71,12 @@ func (o *oneServer) RoundTrip(request *http.Request) (*http.Response, error) {
 	for name, value := range o.headers {
 		request.Header.Set(name, value)
 	}
-	return o.next.RoundTrip(request)
+	response, err := o.next.RoundTrip(request)
+	if err != nil {
+		return nil, err
+	}
+	bound(response, maxAnswer)
+	return response, nil
 }
 
 // CloseIdleConnections is called by the method of http.Client.
