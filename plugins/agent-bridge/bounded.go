@@ -8,7 +8,7 @@ import (
 )
 
 // maxAnswer bounds an answer, or an event of a stream, in bytes.
-const maxAnswer = 64 << 20
+const maxAnswer = 32 << 20
 
 var errLongAnswer = errors.New("the agent's answer is too long")
 

@@ -19,6 +19,10 @@ func (e *lostError) Error() string {
 
 func (e *lostError) Unwrap() error { return a2a.ErrServerError }
 
+// maxAnswer bounds an answer of an agent, in bytes, which the host has in memory
+// whole.
+const maxAnswer = 32 << 20
+
 // agentConn is a connection to an agent that says of a request which lost the
 // agent that it did.
 type agentConn struct {
@@ -27,10 +31,12 @@ type agentConn struct {
 }
 
 func (c *agentConn) Invoke(ctx context.Context, method string, args, reply any, opts ...grpc.CallOption) error {
+	opts = append(opts, grpc.MaxCallRecvMsgSize(maxAnswer))
 	return c.explain(ctx, c.ClientConnInterface.Invoke(ctx, method, args, reply, opts...))
 }
 
 func (c *agentConn) NewStream(ctx context.Context, desc *grpc.StreamDesc, method string, opts ...grpc.CallOption) (grpc.ClientStream, error) {
+	opts = append(opts, grpc.MaxCallRecvMsgSize(maxAnswer))
 	stream, err := c.ClientConnInterface.NewStream(ctx, desc, method, opts...)
 	if err != nil {
 		return nil, c.explain(ctx, err)

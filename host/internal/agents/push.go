@@ -27,9 +27,10 @@ const (
 	// tasks that have some.
 	maxPushConfigs = 16
 	maxPushTasks   = 1000
-	// maxNotifications bounds those that wait to be sent to one URL; the oldest
-	// are dropped.
-	maxNotifications = 100
+	// maxNotifications bounds those that wait to be sent to one URL, and
+	// maxNotificationBytes what they hold; the oldest are dropped.
+	maxNotifications     = 100
+	maxNotificationBytes = 4 << 20
 	// pushAttempts bounds the tries to send one.
 	pushAttempts = 3
 	// pushTimeout bounds one try.
@@ -58,7 +59,8 @@ type pushes struct {
 // pushed is where notifications of a task are sent.
 type pushed struct {
 	config  *a2a.PushConfig
-	waiting []a2a.Event
+	waiting [][]byte // as they are sent
+	size    int      // of all that wait
 	sending bool
 }
 
@@ -136,7 +138,7 @@ func (p *pushes) add(task a2a.TaskID, c *a2a.PushConfig) (*a2a.PushConfig, error
 	of := p.of[task]
 	switch before, known := of[taken.ID]; {
 	case known:
-		before.waiting = nil
+		before.drop()
 	case of == nil && len(p.of) == maxPushTasks, len(of) == maxPushConfigs:
 		return nil, a2a.NewError(a2a.ErrServerError, "there are too many push notification configurations")
 	case of == nil:
@@ -163,7 +165,7 @@ func (p *pushes) remove(task a2a.TaskID, id string) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if to := p.of[task][id]; to != nil {
-		to.waiting = nil
+		to.drop()
 	}
 	p.forget(task, id)
 }
@@ -187,10 +189,14 @@ func (p *pushes) wanted(task a2a.TaskID) bool {
 // last one nobody is any more.
 func (p *pushes) notify(event a2a.Event) {
 	task := event.TaskInfo().TaskID
+	if !p.wanted(task) {
+		return
+	}
+	body := p.encode(event)
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	for _, to := range p.of[task] {
-		p.enqueue(to, event)
+		p.enqueue(to, body)
 	}
 	if stateOf(event).Terminal() {
 		delete(p.of, task)
@@ -199,27 +205,53 @@ func (p *pushes) notify(event a2a.Event) {
 
 // begin notifies one of what the task is, the first that it is told.
 func (p *pushes) begin(c *a2a.PushConfig, task *a2a.Task) {
+	body := p.encode(task)
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if to := p.of[task.ID][c.ID]; to != nil {
-		p.enqueue(to, task)
+		p.enqueue(to, body)
 	}
 	if task.Status.State.Terminal() {
 		p.forget(task.ID, c.ID)
 	}
 }
 
-// enqueue has an event sent after those that wait. The lock is held.
-func (p *pushes) enqueue(to *pushed, event a2a.Event) {
-	if len(to.waiting) == maxNotifications {
-		to.waiting = to.waiting[1:]
+// encode is an event as it is sent, or nothing if it cannot be.
+func (p *pushes) encode(event a2a.Event) []byte {
+	body, err := json.Marshal(a2a.StreamResponse{Event: event})
+	if err != nil {
+		p.log.Warn("a push notification cannot be sent", "task", event.TaskInfo().TaskID, "reason", err)
+		return nil
 	}
-	to.waiting = append(to.waiting, event)
+	return body
+}
+
+// enqueue has a notification sent after those that wait. The lock is held.
+func (p *pushes) enqueue(to *pushed, body []byte) {
+	if body == nil {
+		return
+	}
+	to.waiting = append(to.waiting, body)
+	to.size += len(body)
+	for len(to.waiting) > maxNotifications || to.size > maxNotificationBytes && len(to.waiting) > 1 {
+		to.next()
+	}
 	if !to.sending {
 		to.sending = true
 		p.start(func() { p.send(to) })
 	}
 }
+
+// next takes the oldest that waits.
+func (to *pushed) next() []byte {
+	body := to.waiting[0]
+	to.waiting = to.waiting[1:]
+	to.size -= len(body)
+	return body
+}
+
+// drop lets nothing wait any more.
+func (to *pushed) drop() { to.waiting, to.size = nil, 0 }
 
 // send sends what waits, one after the other.
 func (p *pushes) send(to *pushed) {
@@ -230,21 +262,16 @@ func (p *pushes) send(to *pushed) {
 			p.mu.Unlock()
 			return
 		}
-		event := to.waiting[0]
-		to.waiting = to.waiting[1:]
+		body := to.next()
 		p.mu.Unlock()
-		if err := p.deliver(to.config, event); err != nil {
+		if err := p.deliver(to.config, body); err != nil {
 			p.log.Warn("a push notification could not be sent", "task", to.config.TaskID, "reason", err)
 		}
 	}
 }
 
 // deliver sends one notification, and tries again what may go well then.
-func (p *pushes) deliver(c *a2a.PushConfig, event a2a.Event) error {
-	body, err := json.Marshal(a2a.StreamResponse{Event: event})
-	if err != nil {
-		return err
-	}
+func (p *pushes) deliver(c *a2a.PushConfig, body []byte) error {
 	delay := p.delay
 	for attempt := 1; ; attempt++ {
 		s, err := p.sender(c.URL) // which may not be allowed any more

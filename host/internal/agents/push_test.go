@@ -4,9 +4,11 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"net/http"
 	"net/http/httptest"
 	"net/netip"
+	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -59,7 +61,7 @@ func TestNotificationIsTriedAgainIfThatMayHelp(t *testing.T) {
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			url, count := answers(t, test.codes...)
-			err := newTestPushes(t.Context(), url).deliver(&a2a.PushConfig{URL: url + "/hook"}, update("1", a2a.TaskStateWorking))
+			err := newTestPushes(t.Context(), url).deliver(&a2a.PushConfig{URL: url + "/hook"}, []byte("{}"))
 			if (err == nil) != test.ok || count.Load() != test.tries {
 				t.Errorf("error %v after %d tries", err, count.Load())
 			}
@@ -72,7 +74,7 @@ func TestPatternIsNoWayToThisMachine(t *testing.T) {
 	_, port, _ := strings.Cut(strings.TrimPrefix(url, "http://"), ":")
 	p := newTestPushes(t.Context(), "http://*")
 	for _, host := range []string{"127.0.0.1", "localhost", "[::ffff:127.0.0.1]", "2130706433"} {
-		err := p.deliver(&a2a.PushConfig{URL: "http://" + host + ":" + port}, update("1", a2a.TaskStateWorking))
+		err := p.deliver(&a2a.PushConfig{URL: "http://" + host + ":" + port}, []byte("{}"))
 		if err == nil {
 			t.Errorf("a notification was sent to %s", host)
 		}
@@ -93,7 +95,7 @@ func TestWhatIsNotAllowedAnyMoreIsNotSent(t *testing.T) {
 		t.Fatal(err)
 	}
 	p.configure(config.Push{})
-	if err := p.deliver(c, update("1", a2a.TaskStateWorking)); err == nil || count.Load() != 0 {
+	if err := p.deliver(c, []byte("{}")); err == nil || count.Load() != 0 {
 		t.Errorf("error %v, received %d", err, count.Load())
 	}
 }
@@ -101,7 +103,7 @@ func TestWhatIsNotAllowedAnyMoreIsNotSent(t *testing.T) {
 func TestErrorHasNoSecretOfTheURL(t *testing.T) {
 	url, _ := answers(t, 403)
 	for _, base := range []string{url, "http://127.0.0.1:1"} {
-		err := newTestPushes(t.Context(), url, "http://127.0.0.1:1").deliver(&a2a.PushConfig{URL: base + "/hook?key=secret"}, update("1", a2a.TaskStateWorking))
+		err := newTestPushes(t.Context(), url, "http://127.0.0.1:1").deliver(&a2a.PushConfig{URL: base + "/hook?key=secret"}, []byte("{}"))
 		if err == nil || strings.Contains(err.Error(), "secret") {
 			t.Errorf("error %v", err)
 		}
@@ -198,5 +200,45 @@ func TestWhatWaitsForAConfigThatIsDeletedIsNotSent(t *testing.T) {
 	sending.Wait()
 	if more := len(begun); more > 0 {
 		t.Errorf("%d more were sent", more)
+	}
+}
+
+func TestNotificationsThatWaitAreBoundedInSize(t *testing.T) {
+	begun, release := make(chan struct{}), make(chan struct{})
+	received := make(chan bool, 100) // whether it is a large one
+	var first sync.Once
+	slow := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
+		first.Do(func() {
+			close(begun)
+			<-release
+		})
+		body, _ := io.ReadAll(r.Body)
+		received <- len(body) > maxNotificationBytes/4
+	}))
+	defer slow.Close()
+	var sending sync.WaitGroup
+	p := newTestPushes(t.Context(), slow.URL)
+	p.start = sending.Go
+	if _, err := p.add("1", &a2a.PushConfig{URL: slow.URL}); err != nil {
+		t.Fatal(err)
+	}
+	p.notify(update("1", a2a.TaskStateWorking))
+	<-begun
+	artifact := &a2a.TaskArtifactUpdateEvent{TaskID: "1", Artifact: &a2a.Artifact{
+		ID: "a", Parts: a2a.ContentParts{a2a.NewTextPart(strings.Repeat("x", maxNotificationBytes/4))},
+	}}
+	for range 6 {
+		p.notify(artifact)
+	}
+	p.notify(update("1", a2a.TaskStateCompleted))
+	close(release)
+	sending.Wait()
+	close(received)
+	var large []bool
+	for is := range received {
+		large = append(large, is)
+	}
+	if !slices.Equal(large, []bool{false, true, true, true, false}) {
+		t.Errorf("received, by whether it is large: %v", large)
 	}
 }

@@ -509,6 +509,29 @@ func TestRequestToAnAgentIsBounded(t *testing.T) {
 	}
 }
 
+// hugeAgent answers with more than a host wants to hold.
+type hugeAgent struct{ echoAgent }
+
+func (*hugeAgent) Execute(_ context.Context, execCtx *a2asrv.ExecutorContext) iter.Seq2[a2a.Event, error] {
+	return func(yield func(a2a.Event, error) bool) {
+		yield(a2a.NewMessage(a2a.MessageRoleAgent, a2a.NewTextPart(strings.Repeat("x", 32<<20))), nil)
+	}
+}
+
+func TestAnswerOfAnAgentIsBounded(t *testing.T) {
+	f := newFront(t, agentConfig("echo"))
+	f.readyAgent("echo", newFakeAgent(t, card(), &hugeAgent{}))
+	client := f.dial("echo")
+	if _, err := client.SendMessage(t.Context(), say("hello")); err == nil || !strings.Contains(err.Error(), "larger than max") {
+		t.Errorf("message: error %v", err)
+	}
+	for _, err := range client.SendStreamingMessage(t.Context(), say("hello")) {
+		if err == nil || !strings.Contains(err.Error(), "larger than max") {
+			t.Errorf("stream: error %v", err)
+		}
+	}
+}
+
 func TestUnknownStateOfAnAgent(t *testing.T) {
 	f := newFront(t, agentConfig("echo"))
 	if _, message := rpc(t, f.url+"/a2a/echo", nil, sendHi); !strings.Contains(message, "it is not started yet") {
