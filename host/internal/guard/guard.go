@@ -9,6 +9,7 @@ import (
 	"errors"
 	"net"
 	"net/http"
+	"slices"
 	"sync/atomic"
 	"time"
 
@@ -207,6 +208,9 @@ func (g *Guard) serve(w http.ResponseWriter, r *http.Request, s *settings, who c
 		return
 	}
 	defer done()
+	if after := g.settings.Load(); after != s && slices.Contains(s.changed(after), who.Name) {
+		g.open.endListening(who.Name) // again: it may have been done before this one began
+	}
 	began, service := time.Now(), s.service(r.URL.Path)
 	request := r.WithContext(caller.NewContext(ctx, who))
 	body := limitBody(w, request, s.limits.Body)

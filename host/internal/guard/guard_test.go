@@ -17,6 +17,7 @@ import (
 	"math/big"
 	"net"
 	"net/http"
+	"net/http/httptest"
 	"os"
 	"path/filepath"
 	"strings"
@@ -586,6 +587,23 @@ func TestCertificateIsReadAgainWhenItsFilesChange(t *testing.T) {
 	defer response.Body.Close()
 	if response.ProtoMajor != 2 || response.StatusCode != 200 {
 		t.Errorf("the answer is %s %s", response.Proto, response.Status)
+	}
+}
+
+// Who was let pass just before a reload begins to listen just after it.
+func TestListenerWhoseTokenWasTakenAwayBeforeItBeganIsEnded(t *testing.T) {
+	f := serve(t, conf("127.0.0.1:0", tokenOf("alice", aliceToken, everything())), func(_ http.ResponseWriter, r *http.Request) {
+		<-r.Context().Done()
+	})
+	before := f.settings.Load()
+	f.Configure(conf("127.0.0.1:0", tokenOf("bob", bobToken, everything())))
+	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
+	defer cancel()
+	request := httptest.NewRequestWithContext(ctx, http.MethodGet, "/mcp", nil)
+	request.Header.Set("Accept", "text/event-stream")
+	f.Guard.serve(httptest.NewRecorder(), request, before, before.tokens[0].caller)
+	if ctx.Err() != nil {
+		t.Error("it listens on")
 	}
 }
 
