@@ -68,9 +68,20 @@ func isLost(err error) bool {
 	return errors.As(err, &lost)
 }
 
+// saw takes note of what an instance said of a task. Whoever wants to be notified
+// of it hears of its end by who watches it, and of one that nobody watched now.
+func (f *forward) saw(i *instance, owner string, event a2a.Event) {
+	id := event.TaskInfo().TaskID
+	watched := f.tasks.watched(id)
+	f.tasks.saw(i, owner, event)
+	if !watched && stateOf(event).Terminal() {
+		f.pushes.notify(event)
+	}
+}
+
 // noted takes note of an answer that is a task, or is about one.
 func (f *forward) noted(i *instance, owner string, event a2a.Event) {
-	f.tasks.saw(i, owner, event)
+	f.saw(i, owner, event)
 	if task, ok := event.(*a2a.Task); ok && !rests(task.Status.State) {
 		f.watch(i, task.ID)
 	}
@@ -99,7 +110,7 @@ func stream[Q any](ctx context.Context, f *forward, request Q,
 				yield(f.broken(ctx, i, last, err))
 				return
 			}
-			f.tasks.saw(i, ownerOf(ctx), event)
+			f.saw(i, ownerOf(ctx), event)
 			if task := event.TaskInfo().TaskID; f.pushes.wanted(task) && !rests(stateOf(event)) {
 				f.watch(i, task)
 			}

@@ -86,6 +86,14 @@ func (t *tasks) knows(id a2a.TaskID) bool {
 	return t.known[id] != nil
 }
 
+// watched reports whether a task is.
+func (t *tasks) watched(id a2a.TaskID) bool {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	r := t.known[id]
+	return r != nil && r.watched
+}
+
 // watch marks a task as watched, and reports whether it was not, and whose it
 // is.
 func (t *tasks) watch(id a2a.TaskID) (owner string, ok bool) {

@@ -4,12 +4,15 @@ import (
 	"context"
 	"errors"
 	"iter"
+	"net/http"
 	"sync/atomic"
 	"testing"
 	"testing/synctest"
 
 	"github.com/a2aproject/a2a-go/v2/a2a"
 	"github.com/a2aproject/a2a-go/v2/a2aclient"
+
+	"github.com/plughost/plughost/host/internal/config"
 )
 
 var errKilled = errors.New("it was killed")
@@ -110,4 +113,58 @@ func (s *silentTransport) GetTask(_ context.Context, _ a2aclient.ServiceParams, 
 		return task(r.ID, a2a.TaskStateCompleted), nil
 	}
 	return task(r.ID, a2a.TaskStateWorking), nil
+}
+
+// endingTransport is an agent with a task that waits for its client, and ends
+// upon a message, or when it is canceled.
+type endingTransport struct{ fakeTransport }
+
+func (*endingTransport) SendMessage(_ context.Context, _ a2aclient.ServiceParams, r *a2a.SendMessageRequest) (a2a.SendMessageResult, error) {
+	return task(r.Message.TaskID, a2a.TaskStateCompleted), nil
+}
+
+func (*endingTransport) SendStreamingMessage(_ context.Context, _ a2aclient.ServiceParams, r *a2a.SendMessageRequest) iter.Seq2[a2a.Event, error] {
+	return func(yield func(a2a.Event, error) bool) { yield(update(r.Message.TaskID, a2a.TaskStateCompleted), nil) }
+}
+
+func (*endingTransport) CancelTask(_ context.Context, _ a2aclient.ServiceParams, r *a2a.CancelTaskRequest) (*a2a.Task, error) {
+	return task(r.ID, a2a.TaskStateCanceled), nil
+}
+
+func TestEndThatARequestBringsAboutIsToldOf(t *testing.T) {
+	more := &a2a.SendMessageRequest{Message: a2a.NewMessage(a2a.MessageRoleUser, a2a.NewTextPart("more"))}
+	more.Message.TaskID = "1"
+	for name, request := range map[string]func(*forward) error{
+		"a message": func(f *forward) error {
+			_, err := f.SendMessage(t.Context(), more)
+			return err
+		},
+		"a message and its stream": func(f *forward) (last error) {
+			for _, last = range f.SendStreamingMessage(t.Context(), more) {
+			}
+			return last
+		},
+		"a cancellation": func(f *forward) error {
+			_, err := f.CancelTask(t.Context(), &a2a.CancelTaskRequest{ID: "1"})
+			return err
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			url, count := answers(t, http.StatusOK)
+			f, i, wait := newFakeInstance(t, &endingTransport{})
+			f.instance = i
+			f.pushes.configure(config.Push{Allow: []string{url}})
+			f.tasks.saw(i, "", task("1", a2a.TaskStateInputRequired))
+			if _, err := f.pushes.add("1", &a2a.PushConfig{URL: url}); err != nil {
+				t.Fatal(err)
+			}
+			if err := request(&forward{Front: f}); err != nil {
+				t.Fatal(err)
+			}
+			wait()
+			if n := count.Load(); n != 1 || f.pushes.wanted("1") {
+				t.Errorf("%d notifications, and more are wanted: %v", n, f.pushes.wanted("1"))
+			}
+		})
+	}
 }
