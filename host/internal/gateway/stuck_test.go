@@ -413,3 +413,60 @@ func TestAgentComesBackWhileItsCallWaitsForAService(t *testing.T) {
 		t.Errorf("it took %v", took)
 	}
 }
+
+// Sessions whose clients listen are opened again side by side: one that takes its
+// time holds up no other.
+func TestSessionThatIsNotOpenedAgainHoldsUpNoOther(t *testing.T) {
+	f := newFront(t, mcpConfig("a"))
+	first := newPlugin(t, newServer("one"))
+	f.ready("a", first)
+	for range 2 {
+		listens := f.open(nil).send(http.MethodGet, "", nil)
+		t.Cleanup(func() { _ = listens.Body.Close() })
+	}
+	first.die()
+	f.enter("a", supervise.Backoff, "it died")
+	asked := make(chan struct{}, 10)
+	f.ready("a", unruly(t, func(_ frames, m message) string {
+		if m.Method != "initialize" {
+			return methodNotFound
+		}
+		asked <- struct{}{}
+		if len(asked) == 1 { // the one for the lists
+			return initialized
+		}
+		return ""
+	}))
+	eventually(t, "both sessions are being opened", func() bool { return len(asked) == 3 })
+}
+
+// Those who wait for a plugin to say which revisions it speaks wait once.
+func TestPluginThatDoesNotSayItsRevisionsIsWaitedForOnce(t *testing.T) {
+	t.Parallel() // it waits for seconds
+	f := newFront(t, mcpConfig("a"))
+	var asked atomic.Int32
+	f.ready("a", unruly(t, func(_ frames, m message) string {
+		switch m.Method {
+		case "initialize":
+			return initialized
+		case "tools/list":
+			return listsOneTool
+		case "server/discover":
+			asked.Add(1)
+			return ""
+		}
+		return methodNotFound
+	}))
+	var calls sync.WaitGroup
+	for range 3 {
+		calls.Go(func() {
+			if a := f.alone().callAlone("1", "x"); !strings.Contains(a.body, "which revisions") {
+				t.Errorf("%s", a.body)
+			}
+		})
+	}
+	calls.Wait()
+	if n := asked.Load(); n != 1 {
+		t.Errorf("it was asked %d times", n)
+	}
+}

@@ -32,9 +32,15 @@ func (b *backend) standsAlone(ctx context.Context) (bool, error) {
 	if b.alone != nil {
 		return *b.alone, nil
 	}
+	if time.Since(b.askedAt) < discoverTimeout { // who waited meanwhile does not wait as long again
+		return false, b.silent
+	}
 	alone, err := b.discover(ctx)
-	if err == nil {
+	switch {
+	case err == nil:
 		b.alone = &alone
+	case ctx.Err() == nil:
+		b.silent, b.askedAt = err, time.Now()
 	}
 	return alone, err
 }

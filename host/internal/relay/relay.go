@@ -72,6 +72,9 @@ const (
 	defaultIdleTimeout = 30 * time.Minute
 	defaultMaxBody     = 4 << 20
 	defaultMaxCalls    = 256
+	// maxRestoring bounds the sessions with one plugin that are opened again at a
+	// time, since those that listen have lost it.
+	maxRestoring = 8
 	// restoreTimeout bounds the first words with a plugin.
 	restoreTimeout = 30 * time.Second
 )
@@ -248,14 +251,22 @@ func (r *Relay) connected(b *backend) {
 	for _, g := range r.listeningNow() {
 		g.restore(b)
 	}
-	for _, s := range r.all() {
-		if b.ctx.Err() != nil {
-			return
-		}
-		if s.listening() && s.uses(b.service) {
-			_, _ = s.attached(b.ctx, b.service) // else with its next message
-		}
+	sessions := make(chan *session)
+	var restoring sync.WaitGroup
+	for range maxRestoring {
+		restoring.Go(func() {
+			for s := range sessions {
+				if b.ctx.Err() == nil && s.listening() && s.uses(b.service) {
+					_, _ = s.attached(b.ctx, b.service) // else with its next message
+				}
+			}
+		})
 	}
+	for _, s := range r.all() {
+		sessions <- s
+	}
+	close(sessions)
+	restoring.Wait()
 }
 
 // errEnded is of what a session is asked that has ended.

@@ -309,8 +309,10 @@ type backend struct {
 	failure error         // why not
 	reading reading
 
-	asking chan struct{} // holds one while alone is found out
-	alone  *bool         // whether it takes requests without a session
+	asking  chan struct{} // holds one while alone is found out
+	alone   *bool         // whether it takes requests without a session
+	silent  error         // why that could not be found out
+	askedAt time.Time     // when it could not
 
 	leaving chan struct{} // holds one for each request that it is to end by itself
 }
