@@ -380,18 +380,18 @@ func TestSessionThatIsNotOpenedAgainHoldsUpNoOther(t *testing.T) {
 	}
 	first.die()
 	f.enter("a", supervise.Backoff, "it died")
-	asked := make(chan struct{}, 10)
+	var asked atomic.Int32
 	f.ready("a", unruly(t, func(_ frames, m message) string {
-		if m.Method != "initialize" {
+		switch {
+		case m.Method != "initialize":
 			return methodNotFound
-		}
-		asked <- struct{}{}
-		if len(asked) == 1 { // the one for the lists
+		case m.Params.ClientInfo.Name == "plughost": // for the lists
 			return initialized
 		}
+		asked.Add(1)
 		return ""
 	}))
-	eventually(t, "both sessions are being opened", func() bool { return len(asked) == 3 })
+	eventually(t, "both sessions are being opened", func() bool { return asked.Load() == 2 })
 }
 
 // Those who wait for a plugin to say which revisions it speaks wait once.

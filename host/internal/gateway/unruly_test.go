@@ -24,8 +24,11 @@ type message struct {
 	ID     json.RawMessage `json:"id"`
 	Method string          `json:"method"`
 	Params struct {
-		TaskID string `json:"taskId"`
-		Cursor string `json:"cursor"`
+		TaskID     string `json:"taskId"`
+		Cursor     string `json:"cursor"`
+		ClientInfo struct {
+			Name string `json:"name"`
+		} `json:"clientInfo"`
 	} `json:"params"`
 }
 
