@@ -8,9 +8,12 @@ import (
 	"os/exec"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strconv"
 	"strings"
 	"testing"
+
+	"github.com/plughost/plughost/probes"
 )
 
 // terminal is a real one, of tmux(1), in which one command runs.
@@ -143,6 +146,11 @@ func TestTerminalShowsAStartThatIsInterrupted(t *testing.T) {
 	opts := faultConfig(t, hostOptions{stateDir: newStateDir(t)}, fault("slow", "  env = { FAULT_DELAY = \"1h\" }\n  ready {\n    timeout = \"2h\"\n  }\n"))
 	x := plughostIn(t, opts.stateDir, "run", "--config", opts.config)
 	x.see(`(?m)^  mcp\.slow  starting `)
+	// Until it executes, a child is in the terminal's group, as the host is.
+	eventually(t, "the plugin has executed", func() bool {
+		found, err := probes.List(t.Context(), probes.Filter{Installation: installationID(t, opts.stateDir)})
+		return err == nil && slices.ContainsFunc(found, func(p probes.Found) bool { return p.Identity.Service == "slow" })
+	})
 	x.keys("C-c")
 	screen := x.see(`(?m)^  mcp\.slow  stopped `)
 	x.ended(0)
