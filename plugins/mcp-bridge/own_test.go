@@ -149,7 +149,7 @@ func TestServerTellsOnlyOfWhatIsListenedTo(t *testing.T) {
 			acknowledge()
 			select {
 			case <-hears:
-				return hears, func() { cancel(); <-ended }
+				return hears, func() { cancel(); t.Log("ended:", <-ended) }
 			case err := <-ended:
 				t.Fatalf("%s is not told of: %v", uri, err)
 			case <-m.filled:

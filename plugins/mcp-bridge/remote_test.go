@@ -359,7 +359,7 @@ func TestRemoteServerIsStoppedWhileItIsGreeted(t *testing.T) {
 		go func() { ended <- r.Start() }()
 		within(t, greeted, "the server is greeted")
 		r.Stop(t.Context())
-		<-ended
+		t.Log("the start:", <-ended) // the stop came before its end, or after
 		mu.Lock()
 		if len(open) != 0 {
 			t.Error("the session of a bridge that was stopped is open")

@@ -260,8 +260,9 @@ func TestClientComesBackToAStreamThatNobodyElseKnowsToBeLost(t *testing.T) {
 	plugin, heard, release := keeper(t)
 	f.ready("a", plugin)
 	c := f.open(nil)
-	streams := []*http.Response{c.send(http.MethodPost, callOf(1, "x"), nil)}
-	defer streams[0].Body.Close()
+	first := c.send(http.MethodPost, callOf(1, "x"), nil)
+	defer first.Body.Close()
+	streams := []func() string{eventsOf(first.Body)}
 	<-heard
 	for range 2 {
 		again := c.send(http.MethodGet, "", map[string]string{"Last-Event-ID": "call-1"})
@@ -269,11 +270,11 @@ func TestClientComesBackToAStreamThatNobodyElseKnowsToBeLost(t *testing.T) {
 		if again.StatusCode != http.StatusOK {
 			t.Fatalf("status %d", again.StatusCode)
 		}
-		streams = append(streams, again)
+		streams = append(streams, eventsOf(again.Body))
 	}
 	release()
 	for i, want := range []string{"the end", "the end", `{"jsonrpc":"2.0","id":1,"result":{"content":[]}}`} {
-		if got := eventsOf(streams[i].Body)(); got != want {
+		if got := streams[i](); got != want {
 			t.Errorf("stream %d: %s, want %s", i, got, want)
 		}
 	}

@@ -601,7 +601,7 @@ func TestListenerWhoseTokenWasTakenAwayBeforeItBeganIsEnded(t *testing.T) {
 	defer cancel()
 	request := httptest.NewRequestWithContext(ctx, http.MethodGet, "/mcp", nil)
 	request.Header.Set("Accept", "text/event-stream")
-	f.Guard.serve(httptest.NewRecorder(), request, before, before.tokens[0].caller)
+	f.serve(httptest.NewRecorder(), request, before, before.tokens[0].caller)
 	if ctx.Err() != nil {
 		t.Error("it listens on")
 	}

@@ -160,12 +160,12 @@ func (l *link) find(ok func(*call) bool) (found *call) {
 
 // send sends a message. What holds it up is a plugin that does not read: the
 // wait for one's turn ends with ctx, and a send under way with the link.
-func (l *link) send(ctx context.Context, message []byte, header map[string]string) error {
+func (l *link) send(ctx context.Context, message []byte) error {
 	if err := l.turn(ctx, nil); err != nil {
 		return err
 	}
 	defer func() { <-l.sending }()
-	return l.write(message, header)
+	return l.write(message, nil)
 }
 
 // write sends a message when it is its turn.

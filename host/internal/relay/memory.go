@@ -213,7 +213,7 @@ func (k kept) rest(ctx context.Context, l *link, now kept) error {
 		return nil
 	}
 	if k.initialized == nil {
-		if err := l.send(ctx, now.initialized.Raw, nil); err != nil {
+		if err := l.send(ctx, now.initialized.Raw); err != nil {
 			return err
 		}
 	}

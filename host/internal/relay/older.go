@@ -96,7 +96,7 @@ func greet(ctx context.Context, l *link) (*wire.Message, error) {
 	if err != nil {
 		return nil, err
 	}
-	return answer, l.send(ctx, []byte(`{"jsonrpc":"2.0","method":"notifications/initialized"}`), nil)
+	return answer, l.send(ctx, []byte(`{"jsonrpc":"2.0","method":"notifications/initialized"}`))
 }
 
 // completed has the result of a request that stands alone say what results of

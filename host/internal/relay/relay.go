@@ -170,14 +170,12 @@ func (r *Relay) Close() {
 }
 
 // run runs a job in a goroutine that Close waits for, unless Close was called.
-func (r *Relay) run(job func()) bool {
+func (r *Relay) run(job func()) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	if r.closed {
-		return false
+	if !r.closed {
+		r.running.Go(job)
 	}
-	r.running.Go(job)
-	return true
 }
 
 // Grant changes what a caller may reach in the sessions that there are, and ends

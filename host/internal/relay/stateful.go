@@ -280,7 +280,7 @@ func (s *session) await(ctx context.Context, done []<-chan struct{}) {
 
 // answer passes the client's answer on to the instance that asked.
 func (q question) answer(ctx context.Context, m *wire.Message) {
-	_ = q.link.send(ctx, m.Replace(nil, m.ID, q.id), nil) // who is gone need not hear of it
+	_ = q.link.send(ctx, m.Replace(nil, m.ID, q.id)) // who is gone need not hear of it
 }
 
 // serveGet opens the stream on which a client listens, or takes up a lost one.

@@ -267,7 +267,7 @@ func (l *link) giveUp(message []byte) {
 	ctx, cancel := context.WithTimeout(l.ctx, leaveTimeout)
 	defer cancel()
 	defer context.AfterFunc(ctx, l.cancel)() // a plugin that does not read holds up who sends
-	if l.send(ctx, message, nil) != nil || l.closeSend(ctx) != nil {
+	if l.send(ctx, message) != nil || l.closeSend(ctx) != nil {
 		return
 	}
 	<-ctx.Done()
