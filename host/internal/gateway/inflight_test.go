@@ -27,10 +27,6 @@ func keeper(t *testing.T) (plugin *fakeInstance, heard chan string, release func
 	var answers []func()
 	plugin = unruly(t, func(stream frames, m message) string {
 		switch m.Method {
-		case "initialize":
-			return initialized
-		case "tools/list":
-			return `"result":{"tools":[{"name":"x","inputSchema":{"type":"object"}}]}`
 		case "tools/call":
 			mu.Lock()
 			answers = append(answers, func() { send(stream, fmt.Sprintf(`{"jsonrpc":"2.0","id":%s,"result":{"content":[]}}`, m.ID)) })
@@ -41,7 +37,7 @@ func keeper(t *testing.T) (plugin *fakeInstance, heard chan string, release func
 			heard <- m.Method
 			return ""
 		}
-		return methodNotFound
+		return oneTool(m)
 	})
 	return plugin, heard, func() {
 		mu.Lock()
@@ -156,10 +152,6 @@ func TestQuestionIsWithdrawnAfterItsCall(t *testing.T) {
 	f := newFront(t, mcpConfig("a"))
 	f.ready("a", unruly(t, func(stream frames, m message) string {
 		switch m.Method {
-		case "initialize":
-			return initialized
-		case "tools/list":
-			return `"result":{"tools":[{"name":"x","inputSchema":{"type":"object"}}]}`
 		case "tools/call":
 			var number int64
 			if err := json.Unmarshal(m.ID, &number); err != nil {
@@ -174,7 +166,7 @@ func TestQuestionIsWithdrawnAfterItsCall(t *testing.T) {
 			}
 			return ""
 		}
-		return methodNotFound
+		return oneTool(m)
 	}))
 	for _, at := range endpoints {
 		c := f.openAt(at.path, nil)
@@ -286,10 +278,6 @@ func TestFloodOfAPluginDoesNotDropThatItsListHasChanged(t *testing.T) {
 	f := newFront(t, mcpConfig("a"))
 	f.ready("a", unruly(t, func(stream frames, m message) string {
 		switch m.Method {
-		case "initialize":
-			return initialized
-		case "tools/list":
-			return `"result":{"tools":[{"name":"x","inputSchema":{"type":"object"}}]}`
 		case "tools/call":
 			none := int64(0)
 			for i := range 2000 {
@@ -299,7 +287,7 @@ func TestFloodOfAPluginDoesNotDropThatItsListHasChanged(t *testing.T) {
 			_ = stream.Send(&plughostv1.Frame{Request: &over, Message: []byte(`{"jsonrpc":"2.0","method":"notifications/tools/list_changed"}`)})
 			return `"result":{"content":[]}`
 		}
-		return methodNotFound
+		return oneTool(m)
 	}))
 	c := f.open(nil)
 	c.post(callOf(1, "x"))
@@ -337,7 +325,7 @@ func TestStreamsOfCallsThatClientsLeaveAreBounded(t *testing.T) {
 			case "initialize":
 				member = initialized
 			case "tools/list":
-				member = `"result":{"tools":[{"name":"x","inputSchema":{"type":"object"}}]}`
+				member = listsOneTool
 			case "server/discover":
 				member = `"result":{"supportedVersions":["2026-07-28"],"capabilities":{}}`
 			}

@@ -233,7 +233,7 @@ func TestListChangedOfAServiceIsNotPassedOnBesideTheGateways(t *testing.T) {
 		case "server/discover":
 			return `"result":{"supportedVersions":["2026-07-28"],"capabilities":{}}`
 		case "tools/list":
-			return `"result":{"tools":[{"name":"x","inputSchema":{"type":"object"}}]}`
+			return listsOneTool
 		case "resources/list":
 			return `"result":{"resources":[{"uri":"test://r","name":"r"}]}`
 		case "tools/call":
@@ -606,7 +606,7 @@ func TestCallIsCancelledBeforeItsServiceHasIt(t *testing.T) {
 			}
 			return initialized
 		case "tools/list":
-			return `"result":{"tools":[{"name":"x","inputSchema":{"type":"object"}}]}`
+			return listsOneTool
 		case "tools/call":
 			calls.Add(1)
 			return `"result":{"content":[]}`
@@ -637,10 +637,6 @@ func TestServiceThatDoesNotReadHoldsUpNoOther(t *testing.T) {
 	defer close(goOn)
 	f.ready("stuck", unruly(t, func(stream frames, m message) string {
 		switch m.Method {
-		case "initialize":
-			return initialized
-		case "tools/list":
-			return `"result":{"tools":[{"name":"x","inputSchema":{"type":"object"}}]}`
 		case "tools/call":
 			reads <- struct{}{}
 			select {
@@ -649,7 +645,7 @@ func TestServiceThatDoesNotReadHoldsUpNoOther(t *testing.T) {
 			}
 			return ""
 		}
-		return methodNotFound
+		return oneTool(m)
 	}))
 	roots := make(chan string, 10)
 	f.ready("a", newPlugin(t, newTalker("a", roots)))

@@ -704,17 +704,13 @@ func TestAnswersOfAPluginThatDoesNotSayWhatTheyBelongTo(t *testing.T) {
 		f := newFront(t, mcpConfig("a"))
 		f.ready("a", unruly(t, func(stream frames, m message) string {
 			switch m.Method {
-			case "initialize":
-				return initialized
-			case "tools/list":
-				return `"result":{"tools":[{"name":"x","inputSchema":{"type":"object"}}]}`
 			case "tools/call":
 				send(stream, `{"jsonrpc":"2.0","method":"notifications/progress","params":{"progressToken":"gone","progress":1}}`)
 				send(stream, `{"jsonrpc":"2.0","method":"notifications/progress","params":{"progressToken":"mine","progress":2}}`)
 				send(stream, `{"jsonrpc":"2.0","method":"notifications/message","params":{"level":"info","data":"d"}}`)
 				return `"result":{"content":[]}`
 			}
-			return methodNotFound
+			return oneTool(m)
 		}))
 		a := f.openAt(at.path, nil).post(`{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"` + at.prefix + `x","_meta":{"progressToken":"mine"}}}`)
 		if len(a.messages) != 3 || !strings.Contains(a.messages[0], "mine") || !strings.Contains(a.messages[1], "message") || !strings.Contains(a.messages[2], "result") {
@@ -735,7 +731,7 @@ func TestLateMessagesAreDroppedWithoutSessions(t *testing.T) {
 				return `"result":{"content":[]}`
 			}
 			if m.Method == "tools/list" {
-				return `"result":{"tools":[{"name":"x","inputSchema":{"type":"object"}}]}`
+				return listsOneTool
 			}
 			return initialized
 		}))

@@ -21,8 +21,6 @@ import (
 	plughostv1 "github.com/plughost/plughost/shared/proto/plughost/v1"
 )
 
-const listsOneTool = `"result":{"tools":[{"name":"x","inputSchema":{"type":"object"}}]}`
-
 // A plugin that asks again and again what nobody can answer, and reads none of the
 // refusals, costs little, and its other calls go on.
 func TestPluginThatReadsNoRefusalsCostsLittle(t *testing.T) {
@@ -32,10 +30,6 @@ func TestPluginThatReadsNoRefusalsCostsLittle(t *testing.T) {
 	var refused atomic.Int32
 	f.ready("a", unruly(t, func(stream frames, m message) string {
 		switch m.Method {
-		case "initialize":
-			return initialized
-		case "tools/list":
-			return listsOneTool
 		case "":
 			refused.Add(1)
 			return ""
@@ -53,7 +47,7 @@ func TestPluginThatReadsNoRefusalsCostsLittle(t *testing.T) {
 			<-goOn
 			return ""
 		}
-		return methodNotFound
+		return oneTool(m)
 	}))
 	c := f.open(nil)
 	before := runtime.NumGoroutine()
@@ -80,16 +74,12 @@ func TestPluginThatReadsNoRefusalsCostsLittle(t *testing.T) {
 func stuck(t *testing.T, called chan<- struct{}) *fakeInstance {
 	return unruly(t, func(stream frames, m message) string {
 		switch m.Method {
-		case "initialize":
-			return initialized
-		case "tools/list":
-			return listsOneTool
 		case "tools/call":
 			called <- struct{}{}
 			<-stream.Context().Done()
 			return ""
 		}
-		return methodNotFound
+		return oneTool(m)
 	})
 }
 
@@ -260,15 +250,11 @@ func TestCallsInFlightOfAnAgentAreBounded(t *testing.T) {
 	answer := make(chan struct{})
 	f.ready("a", unruly(t, func(_ frames, m message) string {
 		switch m.Method {
-		case "initialize":
-			return initialized
-		case "tools/list":
-			return listsOneTool
 		case "tools/call":
 			<-answer
 			return `"result":{"content":[]}`
 		}
-		return methodNotFound
+		return oneTool(m)
 	}))
 	answers := make(chan string, 100)
 	more := make(chan struct{})
@@ -401,15 +387,11 @@ func TestPluginThatDoesNotSayItsRevisionsIsWaitedForOnce(t *testing.T) {
 	var asked atomic.Int32
 	f.ready("a", unruly(t, func(_ frames, m message) string {
 		switch m.Method {
-		case "initialize":
-			return initialized
-		case "tools/list":
-			return listsOneTool
 		case "server/discover":
 			asked.Add(1)
 			return ""
 		}
-		return methodNotFound
+		return oneTool(m)
 	}))
 	var calls sync.WaitGroup
 	for range 3 {

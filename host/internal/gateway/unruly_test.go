@@ -61,7 +61,20 @@ const (
 	initialized = `"result":{"protocolVersion":"2025-11-25","serverInfo":{"name":"x","version":"1"},` +
 		`"capabilities":{"tools":{},"prompts":{},"resources":{}}}`
 	methodNotFound = `"error":{"code":-32601,"message":"method not found"}`
+	listsOneTool   = `"result":{"tools":[{"name":"x","inputSchema":{"type":"object"}}]}`
 )
+
+// oneTool is what a plugin answers that has the tool x, but for calls of it.
+func oneTool(m message) string {
+	switch m.Method {
+	case "initialize":
+		return initialized
+	case "tools/list":
+		return listsOneTool
+	default:
+		return methodNotFound
+	}
+}
 
 func TestWhatCannotBeShownIsLeftOut(t *testing.T) {
 	f := newFront(t, mcpConfig("a"))
