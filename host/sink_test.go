@@ -7,23 +7,32 @@ import (
 	"testing"
 )
 
-// gate is a file that takes nothing before it is open.
+// gate is a file that takes nothing before it is open, and says that it was
+// written to.
 type gate struct {
-	open  chan struct{}
-	taken bytes.Buffer
+	reached chan struct{}
+	open    chan struct{}
+	taken   bytes.Buffer
 }
 
 func (g *gate) Write(p []byte) (int, error) {
+	select {
+	case g.reached <- struct{}{}:
+	default:
+	}
 	<-g.open
 	return g.taken.Write(p)
 }
 
 func TestASinkWaitsForNobodyAndSaysWhatWasLeftOut(t *testing.T) {
-	g := &gate{open: make(chan struct{})}
+	g := &gate{reached: make(chan struct{}, 1), open: make(chan struct{})}
 	s := newSink(g)
 	const all = 3 * maxUnread / 1000
 	for i := range all {
 		fmt.Fprintf(s, "%d %s\n", i, strings.Repeat(".", 1000))
+		if i == 0 {
+			<-g.reached // from here on nothing is taken from what waits
+		}
 	}
 	close(g.open)
 	s.close()
