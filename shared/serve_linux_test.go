@@ -34,6 +34,7 @@ import (
 
 	"github.com/plughost/plughost/shared/marker"
 	plughostv1 "github.com/plughost/plughost/shared/proto/plughost/v1"
+	"github.com/plughost/plughost/test/freeport"
 )
 
 // The test binary is its own plugin: launched with the cookie, it serves.
@@ -359,7 +360,7 @@ func TestPluginOutlivesTheReaderOfItsLog(t *testing.T) {
 }
 
 func TestPluginsOwnChildrenInheritTheMarkerAlone(t *testing.T) {
-	c := start(t, EnvPort+"="+strconv.Itoa(freePort(t)))
+	c := start(t, EnvPort+"="+strconv.Itoa(freeport.Take(t, 1)[0]))
 	out := c.session()("child")
 	for _, stamp := range identity.Environ() {
 		if !strings.Contains(out, stamp+"\n") {
@@ -436,7 +437,7 @@ func TestWhatCannotBeServedEndsWithAClearLineBeforeTheHandshake(t *testing.T) {
 }
 
 func TestPortServesHTTPAndFinishesIt(t *testing.T) {
-	baseURL := "http://127.0.0.1:" + strconv.Itoa(freePort(t))
+	baseURL := "http://127.0.0.1:" + strconv.Itoa(freeport.Take(t, 1)[0])
 	c := start(t, EnvPort+"="+strings.TrimPrefix(baseURL, "http://127.0.0.1:"))
 	say := c.session()
 
@@ -485,16 +486,6 @@ func TestDrainIsRefusedToNobody(t *testing.T) {
 
 func port(l net.Listener) string {
 	return strconv.Itoa(l.Addr().(*net.TCPAddr).Port)
-}
-
-func freePort(t *testing.T) int {
-	t.Helper()
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer l.Close()
-	return l.Addr().(*net.TCPAddr).Port
 }
 
 const instanceName = "instance"

@@ -18,7 +18,6 @@ import (
 	"flag"
 	"fmt"
 	"io"
-	"math/rand/v2"
 	"net"
 	"net/http"
 	"os"
@@ -28,6 +27,7 @@ import (
 	"strconv"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"syscall"
 	"testing"
 	"time"
@@ -35,6 +35,7 @@ import (
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 
 	"github.com/plughost/plughost/probes"
+	"github.com/plughost/plughost/test/freeport"
 )
 
 // patience bounds waits for what must happen. It is no measure of speed: the
@@ -535,63 +536,27 @@ func (h *host) connect(t *testing.T, service string) *mcp.ClientSession {
 // envPorts hands ports to a test that runs itself again.
 const envPorts = "PLUGHOST_TEST_PORTS"
 
-// takenPorts are those that were given to tests. Each is held with a UDP socket
-// until the run ends, so that another run on the machine does not get it.
-var takenPorts = struct {
-	sync.Mutex
-	held map[int]net.PacketConn
-}{held: make(map[int]net.PacketConn)}
+// givenPorts counts those of envPorts that tests have got.
+var givenPorts atomic.Int32
 
-// freePorts returns ports that were free a moment ago and that no other test
-// gets, from below the range of which the kernel gives ports to clients: those
-// are taken at any time.
+// freePorts returns ports that are free and that no other test gets.
 func freePorts(t *testing.T, n int) []int {
 	t.Helper()
-	takenPorts.Lock()
-	defer takenPorts.Unlock()
-	const first, last = 20000, 32000
-	var candidates []int
-	hold := true
-	if given := strings.Fields(os.Getenv(envPorts)); len(given) > 0 {
-		hold = false // the run that gave them does
-		for _, word := range given {
-			port, err := strconv.Atoi(word)
-			if err != nil {
-				t.Fatal(err)
-			}
-			candidates = append(candidates, port)
-		}
-	} else {
-		start := rand.IntN(last - first + 1)
-		for i := range last - first + 1 {
-			candidates = append(candidates, first+(start+i)%(last-first+1))
-		}
+	given := strings.Fields(os.Getenv(envPorts))
+	if len(given) == 0 {
+		return freeport.Take(t, n)
+	}
+	end := int(givenPorts.Add(int32(n)))
+	if end > len(given) {
+		t.Fatalf("%d ports were given, which are too few", len(given))
 	}
 	var ports []int
-	for _, port := range candidates {
-		if len(ports) == n {
-			break
-		}
-		if _, taken := takenPorts.held[port]; taken {
-			continue
-		}
-		address := net.JoinHostPort("127.0.0.1", strconv.Itoa(port))
-		listener, err := net.Listen("tcp", address)
+	for _, word := range given[end-n : end] {
+		port, err := strconv.Atoi(word)
 		if err != nil {
-			continue
+			t.Fatal(err)
 		}
-		listener.Close()
-		var held net.PacketConn
-		if hold {
-			if held, err = net.ListenPacket("udp", address); err != nil {
-				continue
-			}
-		}
-		takenPorts.held[port] = held
 		ports = append(ports, port)
-	}
-	if len(ports) < n {
-		t.Fatalf("of %d ports only %v are free", n, ports)
 	}
 	return ports
 }

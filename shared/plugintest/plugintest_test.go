@@ -3,7 +3,6 @@ package plugintest
 import (
 	"context"
 	"fmt"
-	"net"
 	"net/http"
 	"os"
 	"path/filepath"
@@ -14,6 +13,7 @@ import (
 
 	"github.com/plughost/plughost/shared"
 	"github.com/plughost/plughost/shared/mcpplugin"
+	"github.com/plughost/plughost/test/freeport"
 )
 
 type settings struct {
@@ -40,7 +40,7 @@ func TestAPluginIsHostedAndGone(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	port := freePort(t)
+	port := freeport.Take(t, 1)[0]
 	plugin := Start(t, self, WithConfig(settings{Greeting: "Hi"}), WithEnv("WHOM=you"), WithPort(port))
 	if plugin.Describe().GetName() == "" {
 		t.Error("it has no name")
@@ -77,14 +77,4 @@ func TestAFaultyConfigurationIsAFailedStart(t *testing.T) {
 	if sockets, err := filepath.Glob(filepath.Join(p.dir, "plugin*")); err != nil || len(sockets) != 1 {
 		t.Errorf("its socket is not where the instance's files are, and removed with them: %v, %v", sockets, err)
 	}
-}
-
-func freePort(t *testing.T) int {
-	t.Helper()
-	listener, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer listener.Close()
-	return listener.Addr().(*net.TCPAddr).Port
 }

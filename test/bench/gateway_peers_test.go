@@ -11,6 +11,8 @@ import (
 	"syscall"
 	"testing"
 	"time"
+
+	"github.com/plughost/plughost/test/freeport"
 )
 
 // peerNames are the other gateways, which are npm packages.
@@ -39,7 +41,7 @@ func startPeers(b *testing.B, program, tool string) (peers []endpoint) {
 			b.Logf("%s is left out, which is not installed (npm ci in test/bench/peers): %v", name, err)
 			continue
 		}
-		address := net.JoinHostPort("127.0.0.1", strconv.Itoa(freePort(b)))
+		address := net.JoinHostPort("127.0.0.1", strconv.Itoa(freeport.Take(b, 1)[0]))
 		_, port, _ := net.SplitHostPort(address)
 		pid := startPeer(b, node, append([]string{script}, args[name](port)...), address)
 		peers = append(peers, endpoint{name, "http://" + address + "/mcp", tool, []int{pid}, nil})
@@ -73,15 +75,4 @@ func startPeer(b *testing.B, node string, args []string, address string) int {
 			b.Fatalf("%v does not listen on %s", args, address)
 		}
 	}
-}
-
-// freePort returns a port that is free now.
-func freePort(b *testing.B) int {
-	b.Helper()
-	listener, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		b.Fatal(err)
-	}
-	defer listener.Close()
-	return listener.Addr().(*net.TCPAddr).Port
 }

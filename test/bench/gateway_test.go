@@ -10,6 +10,8 @@ import (
 	"sync"
 	"testing"
 	"time"
+
+	"github.com/plughost/plughost/test/freeport"
 )
 
 // Turns are many and short, so that what else the machine does hits all alike.
@@ -48,7 +50,7 @@ type measured map[string]figures
 func BenchmarkCall(b *testing.B) {
 	needBinaries(b, "plughost", "faultplugin", "mcp-bridge")
 	program := filepath.Join(binaries, "faultplugin")
-	port := freePort(b)
+	port := freeport.Take(b, 1)[0]
 	h := startHost(b, service("c", "faultplugin", fmt.Sprintf("  port = %d\n", port))+
 		fmt.Sprintf("service \"mcp\" \"e\" {\n  exec = [%q]\n}\n", program))
 	bridge := h.waitState("e", "ready").pid

@@ -16,7 +16,7 @@ import (
 )
 
 // soon is what tests have clients take instead of minutes.
-const soon = 100 * time.Millisecond
+const soon = 300 * time.Millisecond
 
 func hasty(g *Guard) { g.times = times{soon, soon} }
 
@@ -47,7 +47,7 @@ func TestQuietStreamsLast(t *testing.T) {
 		_, _ = io.ReadAll(r.Body)
 		for _, event := range []string{"first\n", "second\n"} {
 			select {
-			case <-time.After(3 * soon):
+			case <-time.After(2 * soon):
 			case <-r.Context().Done():
 				t.Error("the request was given up")
 			}

@@ -18,6 +18,7 @@ import (
 	"github.com/plughost/plughost/shared"
 	"github.com/plughost/plughost/shared/mcpplugin"
 	plughostv1 "github.com/plughost/plughost/shared/proto/plughost/v1"
+	"github.com/plughost/plughost/test/freeport"
 )
 
 // envPlugin has the test binary be one of the plugins below; envDir is a
@@ -144,7 +145,7 @@ func check(t *testing.T, plugin, config string) Report {
 	if plugin == "busy" { // in vain
 		opts.Grace = 300 * time.Millisecond
 	} else {
-		opts.Port = port(t)
+		opts.Port = freeport.Take(t, 1)[0]
 	}
 	if config != "" {
 		opts.Config = []byte(config)
@@ -154,14 +155,4 @@ func check(t *testing.T, plugin, config string) Report {
 		t.Fatal(err)
 	}
 	return report
-}
-
-func port(t *testing.T) int {
-	t.Helper()
-	listener, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer listener.Close()
-	return listener.Addr().(*net.TCPAddr).Port
 }
