@@ -85,12 +85,18 @@ func (f family) checkAlive(what string, pids []int) {
 	}
 }
 
-// checkGone checks that nobody who ever reported lives, but for the given.
-func (f family) checkGone(what string, but ...int) {
+// checkGone checks that nobody who ever reported lives.
+func (f family) checkGone(what string) {
 	f.t.Helper()
-	for _, pid := range f.pids() {
+	checkGone(f.t, what, f.pids())
+}
+
+// checkGone checks that none of these processes lives, but for the given.
+func checkGone(t *testing.T, what string, pids []int, but ...int) {
+	t.Helper()
+	for _, pid := range pids {
 		if alive(pid) && !slices.Contains(but, pid) {
-			f.t.Errorf("%s: pid %d is still there", what, pid)
+			t.Errorf("%s: pid %d is still there", what, pid)
 		}
 	}
 }
@@ -173,22 +179,20 @@ func TestNothingOutlivesItsInstance(t *testing.T) {
 					old := families[i].wait("grandchild", kind.n)
 					families[i].checkAlive(kind.words, old)
 					way.end(t, h, name, statuses[name])
-					for _, pid := range append(old, statuses[name].PID) {
-						if alive(pid) {
-							t.Errorf("%s: pid %d is still there", kind.words, pid)
-						}
-					}
-					// Nor is anybody who came later, unless of a new instance.
+					checkGone(t, kind.words, append(old, statuses[name].PID))
+					// Nor is anybody who came later, unless of a new instance, which
+					// may have more and more children.
+					later := families[i].pids()
 					var but []int
 					if status := h.status()[name]; status.Instance != "" {
 						for _, p := range instanceProcesses(t, status.Instance) {
 							but = append(but, p.PID)
 						}
 						if kind.unmarked {
-							but = append(but, families[i].pids()...)
+							but = append(but, later...)
 						}
 					}
-					families[i].checkGone(kind.words, but...)
+					checkGone(t, kind.words, later, but...)
 				})
 			}
 			wg.Wait()
