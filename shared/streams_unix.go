@@ -39,9 +39,12 @@ type streams struct {
 func (s *streams) toFile() {
 	s.made++
 	name := "output." + strconv.Itoa(s.made) + ".log"
-	fd, err := unix.Open(filepath.Join(s.dir, name), unix.O_WRONLY|unix.O_APPEND|unix.O_CREAT|unix.O_TRUNC|unix.O_CLOEXEC, 0o600)
+	path := filepath.Join(s.dir, name)
+	fd, err := unix.Open(path+".new", unix.O_WRONLY|unix.O_APPEND|unix.O_CREAT|unix.O_TRUNC|unix.O_CLOEXEC, 0o600)
 	if err == nil {
 		s.files = append(s.files, name)
+		// Who sees it by its name finds that the output goes there.
+		defer func() { _ = os.Rename(path+".new", path) }()
 	} else if fd, err = unix.Open(os.DevNull, unix.O_WRONLY|unix.O_CLOEXEC, 0); err != nil {
 		return // it stays as it is: writes fail
 	}

@@ -47,6 +47,15 @@ func TestKeptServicesAreTakenOver(t *testing.T) {
 				t.Fatalf("%s ended with its host", name)
 			}
 		}
+		// What it writes before it has seen that its host is gone may fail.
+		eventually(t, "its output goes to a file", func() bool {
+			files, err := filepath.Glob(filepath.Join(h.stateDir, "run", "*", fmt.Sprintf("output.%d.log", round+1)))
+			check(t, err)
+			return slices.ContainsFunc(files, func(path string) bool {
+				instance := strings.ReplaceAll(first["f"].Instance, "-", "")
+				return strings.Contains(instance, filepath.Base(filepath.Dir(path)))
+			})
+		})
 		// It serves on, and whatever it writes does not stop it: this is more
 		// than any pipe holds.
 		direct := connectMCP(t, fmt.Sprintf("http://127.0.0.1:%d/mcp", port))

@@ -9,6 +9,8 @@ import (
 	"github.com/a2aproject/a2a-go/v2/a2a"
 	"github.com/a2aproject/a2a-go/v2/a2aclient"
 	"github.com/a2aproject/a2a-go/v2/a2acompat/a2av0"
+
+	"github.com/plughost/plughost/shared/resend"
 )
 
 // transports are the ways to speak with an agent, the best first. A version
@@ -39,7 +41,7 @@ var transports = []struct {
 // newClient makes a client of one server, which sends it the headers.
 func newClient(server *url.URL, headers map[string]string) *http.Client {
 	return &http.Client{
-		Transport:     &oneServer{server: server, headers: headers, next: http.DefaultTransport.(*http.Transport).Clone()},
+		Transport:     &oneServer{server: server, headers: headers, next: &resend.Transport{Next: http.DefaultTransport.(*http.Transport).Clone()}},
 		CheckRedirect: withItsMessage,
 	}
 }
@@ -60,7 +62,7 @@ func withItsMessage(request *http.Request, via []*http.Request) error {
 type oneServer struct {
 	server  *url.URL
 	headers map[string]string
-	next    *http.Transport
+	next    *resend.Transport
 }
 
 func (o *oneServer) RoundTrip(request *http.Request) (*http.Response, error) {

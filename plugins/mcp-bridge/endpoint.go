@@ -16,6 +16,7 @@ import (
 	"time"
 
 	"github.com/plughost/plughost/shared/mcphttp"
+	"github.com/plughost/plughost/shared/resend"
 	"github.com/plughost/plughost/shared/wire"
 )
 
@@ -41,7 +42,7 @@ type endpoint struct {
 func newEndpoint(address string, headers map[string]string) *endpoint {
 	transport := http.DefaultTransport.(*http.Transport).Clone()
 	transport.MaxIdleConnsPerHost = maxIdle
-	return &endpoint{address, headers, &http.Client{Transport: transport, CheckRedirect: sameServer}}
+	return &endpoint{address, headers, &http.Client{Transport: &resend.Transport{Next: transport}, CheckRedirect: sameServer}}
 }
 
 // sameServer keeps the headers from going elsewhere, and a message from being

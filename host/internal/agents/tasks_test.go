@@ -49,7 +49,10 @@ func (f *fakeTransport) SubscribeToTask(ctx context.Context, _ a2aclient.Service
 	}
 }
 
-func (f *fakeTransport) GetTask(_ context.Context, _ a2aclient.ServiceParams, r *a2a.GetTaskRequest) (*a2a.Task, error) {
+func (f *fakeTransport) GetTask(ctx context.Context, _ a2aclient.ServiceParams, r *a2a.GetTaskRequest) (*a2a.Task, error) {
+	if err := ctx.Err(); err != nil { // the instance has ended
+		return nil, err
+	}
 	return task(r.ID, a2a.TaskStateCompleted), nil
 }
 

@@ -16,6 +16,7 @@ import (
 	"time"
 
 	"github.com/plughost/plughost/host/internal/config"
+	"github.com/plughost/plughost/shared/resend"
 )
 
 // ErrNoHost says that no host is running.
@@ -58,12 +59,12 @@ func (c *Client) compareVersions(host string) {
 
 // NewClient makes a client of the host behind the socket at path.
 func NewClient(path string) *Client {
-	return &Client{http: http.Client{Transport: &http.Transport{
+	return &Client{http: http.Client{Transport: &resend.Transport{Next: &http.Transport{
 		DialContext: func(ctx context.Context, _, _ string) (net.Conn, error) {
 			var dialer net.Dialer
 			return dialer.DialContext(ctx, "unix", path)
 		},
-	}}}
+	}}}}
 }
 
 // Status asks for the state of the host and its services.

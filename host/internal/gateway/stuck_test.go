@@ -208,6 +208,7 @@ func TestAgentCancelsACallBeforeItIsKnownWhoseItIs(t *testing.T) {
 			close(list)
 			answer, err := ask("3", b)
 			last <- answer
+			<-stream.Context().Done() // or the gateway begins another one
 			return err
 		}})
 	}))

@@ -17,6 +17,7 @@ import (
 	"strings"
 	"syscall"
 	"testing"
+	"time"
 	"unsafe"
 
 	"golang.org/x/sys/unix"
@@ -151,19 +152,23 @@ func launchConfined(t *testing.T, l *launch.Launcher, s launch.Spec) (confined, 
 			t.Error(err)
 		}
 	})
-	out.mu.Lock()
-	defer out.mu.Unlock()
-	for _, line := range out.all {
-		if text, ok := strings.CutPrefix(line, "stderr: confined "); ok {
-			var c confined
-			if err := json.Unmarshal([]byte(text), &c); err != nil {
-				t.Fatal(err)
-			}
-			return c, inst
+	// The plugin's output comes by another way than its readiness.
+	var told string
+	tick := time.NewTicker(10 * time.Millisecond)
+	defer tick.Stop()
+	for deadline := time.After(patience); told == ""; {
+		select {
+		case <-tick.C:
+			told = out.after("stderr: confined ")
+		case <-deadline:
+			t.Fatalf("the plugin told nothing: %q", out.all)
 		}
 	}
-	t.Fatalf("the plugin told nothing: %q", out.all)
-	return confined{}, nil
+	var c confined
+	if err := json.Unmarshal([]byte(told), &c); err != nil {
+		t.Fatal(err)
+	}
+	return c, inst
 }
 
 // publicSpec is spec for those who cannot reach the test's own files.

@@ -73,6 +73,18 @@ func (l *lines) contain(want string) bool {
 	return false
 }
 
+// after returns what follows the beginning of a line, or nothing.
+func (l *lines) after(beginning string) string {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	for _, line := range l.all {
+		if text, ok := strings.CutPrefix(line, beginning); ok {
+			return text
+		}
+	}
+	return ""
+}
+
 func spec(t *testing.T, plugin string, out *lines) launch.Spec {
 	t.Helper()
 	self, err := os.Executable()

@@ -53,7 +53,11 @@ func (r *Relay) named(w http.ResponseWriter, req *http.Request) *session {
 	}
 	who := caller.FromContext(req.Context())
 	s := r.session(id, who.Name)
-	if s == nil || !s.enter() {
+	if s != nil && !s.enter() {
+		r.remove(s) // who hears that it has ended finds room for another one
+		s = nil
+	}
+	if s == nil {
 		http.Error(w, "there is no such session: begin another one with initialize", http.StatusNotFound)
 		return nil
 	}

@@ -19,6 +19,7 @@ import (
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 
 	"github.com/plughost/plughost/shared/mcphttp"
+	"github.com/plughost/plughost/shared/resend"
 )
 
 // host is one that can end and be there again, with no memory of before.
@@ -106,7 +107,7 @@ func (h *host) relay() *client {
 	transport := &http.Transport{DialContext: dial}
 	relay := &Relay{
 		Endpoint: "http://host/mcp",
-		HTTP:     &http.Client{Transport: transport},
+		HTTP:     &http.Client{Transport: &resend.Transport{Next: transport}},
 		Await:    h.await,
 		Warn:     func(format string, args ...any) { h.t.Logf(format, args...) },
 		alive:    h.idle / 20,
