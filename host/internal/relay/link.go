@@ -214,6 +214,9 @@ func (l *link) sendCall(ctx context.Context, c *call, m *wire.Message, header ma
 		<-l.sending
 	}
 	if err != nil {
+		if ctx.Err() != nil { // the client has left, which may have ended the link
+			c.cancelled.Store(true)
+		}
 		l.fail(c, err)
 	}
 }

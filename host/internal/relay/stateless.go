@@ -160,7 +160,7 @@ func (r *Relay) serveAlone(w http.ResponseWriter, req *http.Request, m *wire.Mes
 		writeRefusal(w, c.id, err)
 		return
 	}
-	sent := context.AfterFunc(req.Context(), func() { n.end(c) }) // a plugin that does not read holds up who sends
+	sent := context.AfterFunc(req.Context(), func() { n.drop(c) }) // a plugin that does not read holds up who sends
 	n.sendCall(req.Context(), c, rt.message, passedOn(req.Header))
 	sent()
 	y := reply{w: w, r: req, call: c, quiet: patience, until: r.life, statuses: true}
@@ -221,11 +221,13 @@ func (n *lane) begin(c *call) error {
 	return n.link.begin(c)
 }
 
-// end ends the lane, unless its call has an answer: another one may have it by then.
-func (n *lane) end(c *call) {
+// drop ends the lane of a call whose client has left, unless the call has an
+// answer: another one may have the lane by then.
+func (n *lane) drop(c *call) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	if n.current == c {
+		c.cancelled.Store(true)
 		n.cancel()
 	}
 }

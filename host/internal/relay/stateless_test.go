@@ -18,10 +18,10 @@ func TestLaneEndsForItsCallAlone(t *testing.T) {
 			n.settled()
 		}
 	}
-	if n.end(first); !n.alive() {
+	if n.drop(first); !n.alive() {
 		t.Error("a call that is answered ends the next one")
 	}
-	if n.end(second); n.alive() {
+	if n.drop(second); n.alive() {
 		t.Error("the lane lives")
 	}
 }
