@@ -66,6 +66,8 @@ func TestCallThatIsCancelledWhileThereIsNoHostIsNotMade(t *testing.T) {
 			c.say(`{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"do"` + meta + `}}`)
 			c.say(`{"jsonrpc":"2.0","method":"notifications/cancelled","params":{"requestId":1}}`)
 			c.say(`{"jsonrpc":"2.0","id":2,"method":"tools/call","params":{"name":"do"` + meta + `}}`)
+			c.say(`{`)
+			c.hearUntil("-32700") // it has taken what was said before
 			h.start()
 			c.hearUntil(`"id":2`)
 			if n := made.Load(); n != 1 {
