@@ -39,7 +39,7 @@ type adopted struct {
 }
 
 func newKeeper(dir string, ttl time.Duration) *keeper {
-	return &keeper{ttl: ttl, streams: &streams{dir: dir}, adoptions: make(chan adoption)}
+	return &keeper{ttl: ttl, streams: newStreams(dir), adoptions: make(chan adoption)}
 }
 
 // run returns when the plugin is to end: upon a signal, or some time after the
@@ -47,6 +47,7 @@ func newKeeper(dir string, ttl time.Duration) *keeper {
 func (k *keeper) run(hostGone <-chan struct{}, terminate <-chan os.Signal) {
 	var orphaned orphanhood
 	defer orphaned.end()
+	defer k.streams.release()
 	for {
 		select {
 		case <-terminate:

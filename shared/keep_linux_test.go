@@ -134,10 +134,81 @@ func TestAPluginThatNoHostKnowsIsNotKept(t *testing.T) {
 	c.checkGone()
 }
 
+// Nobody reads what it writes meanwhile.
+func TestAKeptPluginThatWritesALotEndsWithoutAHost(t *testing.T) {
+	for what, ending := range map[string]func(c *child){
+		"by SIGTERM":          func(c *child) { _ = c.cmd.Process.Signal(syscall.SIGTERM) },
+		"since none knows it": func(c *child) { _ = c.lifeline.Close() },
+	} {
+		t.Run(what, func(t *testing.T) {
+			c := start(t, EnvOrphanTTL+"=1h")
+			say := c.session()
+			say("begin")
+			ending(c)
+			c.untilDraining()
+			_ = c.stderrR.Close()
+			say("flood")
+			say("end")
+			c.checkGone()
+		})
+	}
+}
+
 func TestAPluginThatEndsWithItsHostCannotBeAdopted(t *testing.T) {
 	c := start(t)
 	if _, err := c.adopt(newHost(t, c.dir, "a").request); status.Code(err) != codes.FailedPrecondition {
 		t.Errorf("error %v, want %v", err, codes.FailedPrecondition)
+	}
+}
+
+// untilSays waits until a file of the instance's directory has a line in it.
+func (c *child) untilSays(name, line string) {
+	c.t.Helper()
+	c.untilFile(name, true)
+	tick := time.NewTicker(10 * time.Millisecond)
+	defer tick.Stop()
+	deadline := time.After(time.Minute)
+	for !strings.Contains(c.content(name), line+"\n") {
+		select {
+		case <-tick.C:
+		case <-deadline:
+			c.t.Fatalf("%s does not say %q: %q", name, line, c.content(name))
+		}
+	}
+}
+
+// The plugin notices later than the kernel that its host is gone. Nor does it
+// lose what the host has not read, or what its children write.
+func TestAKeptPluginLosesNothingThatIsWrittenWhileItsHostEnds(t *testing.T) {
+	c := startKept(t, "1h")
+	say := c.session()
+	if got := say("heir"); got != "done" {
+		t.Fatal(got)
+	}
+	const own, heirs = "to standard error", "from the heir"
+	_ = c.stderrR.Close()
+	say("log")
+	_ = c.lifeline.Close()
+	c.untilSays("output.1.log", own)
+	say("heir writes")
+	c.untilSays("output.1.log", heirs)
+
+	next := newHost(t, c.dir, "next")
+	if _, err := c.adopt(next.request); err != nil {
+		t.Fatal(err)
+	}
+	say("heir writes")
+	if line, err := bufio.NewReader(next.stderr).ReadString('\n'); line != heirs+"\n" {
+		t.Errorf("the next host read %q, %v", line, err)
+	}
+	say("log")
+	_ = next.stderr.Close()
+	say("log")
+	_ = next.lifeline.Close()
+	say("heir writes")
+	c.untilSays("output.2.log", heirs)
+	if n := strings.Count(c.content("output.2.log"), own); n != 2 {
+		t.Errorf("%d lines of its own are kept, want 2: %q", n, c.content("output.2.log"))
 	}
 }
 

@@ -67,6 +67,7 @@ type puppet struct {
 
 func (p *puppet) Session(stream grpc.BidiStreamingServer[plughostv1.Frame, plughostv1.Frame]) error {
 	var end func()
+	var bequeath func(string)
 	for {
 		frame, err := stream.Recv()
 		if err != nil {
@@ -82,7 +83,20 @@ func (p *puppet) Session(stream grpc.BidiStreamingServer[plughostv1.Frame, plugh
 		case "log":
 			log.Print("to standard error")
 		case "flood": // more than one file takes
-			_, _ = os.Stderr.Write(bytes.Repeat([]byte("flood flood flood\n"), maxOutput/18+1))
+			_, _ = log.Writer().Write(bytes.Repeat([]byte("flood flood flood\n"), maxOutput/18+1))
+		case "heir": // a child that writes, when it is told to, to what is standard error now
+			heir := exec.Command("sh", "-c", "while read -r line; do echo $line >&2; done")
+			heir.Stderr = log.Writer() // number 2: os.Stderr is go-plugin's
+			in, err := heir.StdinPipe()
+			if err == nil {
+				err = heir.Start()
+			}
+			if err != nil {
+				reply = err.Error()
+			}
+			bequeath = func(line string) { _, _ = io.WriteString(in, line+"\n") }
+		case "heir writes":
+			bequeath("from the heir")
 		case "child":
 			out, err := exec.Command("sh", "-c", "env; ls -l /proc/self/fd").CombinedOutput()
 			reply = string(out)

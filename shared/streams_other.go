@@ -12,9 +12,13 @@ import (
 // on these systems.
 type streams struct{ dir string }
 
+func newStreams(dir string) *streams { return &streams{dir} }
+
 func (s *streams) toFile() {}
 
 func (s *streams) boundFile() {}
+
+func (s *streams) release() {}
 
 func (s *streams) adopt(*plughostv1.AdoptRequest) (<-chan struct{}, []string, error) {
 	return nil, nil, errors.ErrUnsupported

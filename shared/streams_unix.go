@@ -4,6 +4,7 @@ package shared
 
 import (
 	"fmt"
+	"io"
 	"os"
 	"path/filepath"
 	"strconv"
@@ -16,6 +17,10 @@ import (
 // maxOutput bounds each of the two files, in bytes, that hold the latest of
 // what a plugin wrote without a host. It is checked from time to time.
 const maxOutput = 8 << 20
+
+// maxPipe is what a pipe can hold, in bytes, if nobody with privileges made it
+// longer: see pipe(7).
+const maxPipe = 1 << 20
 
 // streams are where the plugin's standard output and error go. All who write
 // there have got hold of a descriptor already: the runtime, which writes the
@@ -32,6 +37,69 @@ type streams struct {
 	// pipes are go-plugin's, which reads their other ends for ever: they must
 	// not come to an end.
 	pipes []int
+	// rests are the host's ends of its pipes, standard output's and standard
+	// error's, or -1 where they cannot be had. As long as they are open no write
+	// fails since the host is gone, and what it has not read can be.
+	rests [2]int
+}
+
+func newStreams(dir string) *streams {
+	return &streams{dir: dir, rests: [2]int{readEnd(1), readEnd(2)}}
+}
+
+// salvage has what the host has not read of its pipes go to a file.
+func (s *streams) salvage(file int) {
+	buffer := make([]byte, maxPipe)
+	for _, rest := range s.rests {
+		if rest < 0 {
+			continue
+		}
+		// As much as a pipe has at most: who writes now may go on for ever.
+		if n, err := unix.Read(rest, buffer); err == nil && n > 0 {
+			_, _ = descriptor(file).Write(buffer[:n])
+		}
+	}
+}
+
+// forward has what still comes through the host's pipes, from those who
+// inherited them or wrote at the moment, go where the output goes.
+func (s *streams) forward() {
+	for i, rest := range s.rests {
+		if rest < 0 {
+			continue
+		}
+		pipe := os.NewFile(uintptr(rest), "pipe of the host")
+		go func() {
+			defer pipe.Close()
+			_, _ = io.Copy(descriptor(i+1), pipe)
+		}()
+	}
+	s.rests = [2]int{-1, -1}
+}
+
+// release lets go of the host's ends of its pipes: of one that is gone, a write
+// that nobody reads is to fail, not to wait.
+func (s *streams) release() {
+	for _, rest := range s.rests {
+		if rest >= 0 {
+			_ = unix.Close(rest)
+		}
+	}
+	s.rests = [2]int{-1, -1}
+}
+
+// descriptor is a number, whatever it means at the time of a write.
+type descriptor int
+
+func (d descriptor) Write(p []byte) (n int, err error) {
+	for n < len(p) {
+		m, err := unix.Write(int(d), p[n:])
+		if err != nil && err != unix.EINTR {
+			return n, err
+		}
+		n += max(m, 0)
+	}
+	return n, nil
 }
 
 // toFile has the output go to a new file in the instance's directory, or
@@ -48,7 +116,9 @@ func (s *streams) toFile() {
 	} else if fd, err = unix.Open(os.DevNull, unix.O_WRONLY|unix.O_CLOEXEC, 0); err != nil {
 		return // it stays as it is: writes fail
 	}
+	s.salvage(fd)
 	s.redirect(fd, fd)
+	s.forward()
 	s.closeFile()
 	s.fd = fd
 }
@@ -103,6 +173,7 @@ func (s *streams) adopt(request *plughostv1.AdoptRequest) (hostGone <-chan struc
 		return nil, nil, err
 	}
 	s.redirect(stdout, stderr)
+	s.rests = [2]int{readEnd(stdout), readEnd(stderr)}
 	s.closeFile()
 	files, s.files = s.files, nil
 	return hostGone, files, nil
