@@ -2,6 +2,7 @@ package stdio
 
 import (
 	"context"
+	"errors"
 	"fmt"
 
 	"github.com/plughost/plughost/shared/wire"
@@ -26,11 +27,31 @@ func (s *session) heard(data []byte) wire.Message {
 	return m
 }
 
-// answered takes note that the client has answered.
-func (s *session) answered(answer wire.Message) {
+// answer passes on what the client answers, if that is still wanted.
+func (s *session) answer(ctx context.Context, answer wire.Message) {
 	s.mu.Lock()
-	defer s.mu.Unlock()
+	id, revision := s.id, s.revision
+	_, wanted := s.asked[string(answer.Bytes(answer.ID))]
 	delete(s.asked, string(answer.Bytes(answer.ID)))
+	s.mu.Unlock()
+	if wanted {
+		s.tellIn(ctx, answer, id, revision)
+	}
+}
+
+// tell passes on what is about a call or a question. With its session that is
+// gone as well: in the next one another may have its id.
+func (s *session) tell(ctx context.Context, message wire.Message) {
+	id, revision := s.state()
+	s.tellIn(ctx, message, id, revision)
+}
+
+func (s *session) tellIn(ctx context.Context, message wire.Message, id, revision string) {
+	err := s.once(ctx, message, id, revision, s.deliver)
+	var unsent *unsentError
+	if err != nil && !errors.As(err, &unsent) && !errors.Is(err, errNoSession) {
+		s.lost(ctx, err)
+	}
 }
 
 // withdraw tells the client that what it was asked in a session that is gone
@@ -43,11 +64,4 @@ func (s *session) withdraw() {
 	for id := range asked {
 		s.deliver(fmt.Appendf(nil, `{"jsonrpc":"2.0","method":"notifications/cancelled","params":{"requestId":%s,"reason":"the host has ended"}}`, id))
 	}
-}
-
-// cancelled passes on that the client gave up a request, once: with its session
-// the request is gone as well.
-func (s *session) cancelled(ctx context.Context, message wire.Message) {
-	id, revision := s.state()
-	_ = s.once(ctx, message, id, revision, s.deliver)
 }

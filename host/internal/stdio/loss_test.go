@@ -1,6 +1,7 @@
 package stdio
 
 import (
+	"bytes"
 	"context"
 	"io"
 	"net/http"
@@ -64,6 +65,7 @@ func TestCallThatIsCancelledWhileThereIsNoHostIsNotMade(t *testing.T) {
 			c.hearUntil(`"id":0`)
 			h.end()
 			c.say(`{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"do"` + meta + `}}`)
+			c.say(`{"jsonrpc":"2.0","method":"notifications/roots/list_changed"}`) // is for the next host as well
 			c.say(`{"jsonrpc":"2.0","method":"notifications/cancelled","params":{"requestId":1}}`)
 			c.say(`{"jsonrpc":"2.0","id":2,"method":"tools/call","params":{"name":"do"` + meta + `}}`)
 			c.say(`{`)
@@ -161,6 +163,17 @@ func TestQuestionsOfAHostThatEndedAreWithdrawn(t *testing.T) {
 		})
 		return server
 	})
+	var late atomic.Bool
+	h.wrap = func(next http.Handler) http.Handler {
+		return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			body, _ := io.ReadAll(r.Body)
+			r.Body = io.NopCloser(bytes.NewReader(body))
+			if bytes.Contains(body, []byte("too late")) {
+				late.Store(true)
+			}
+			next.ServeHTTP(w, r)
+		})
+	}
 	c := h.raw()
 	c.begin()
 	ids := make(chan string, 3)
@@ -173,16 +186,21 @@ func TestQuestionsOfAHostThatEndedAreWithdrawn(t *testing.T) {
 	c.hearUntil("decline")
 	h.end()
 	h.start()
-	for {
+	for withdrawn := false; !withdrawn; {
 		line := c.hear()
 		if strings.Contains(line, `"requestId":`+answered) {
 			t.Errorf("what was answered is withdrawn: %s", line)
 		}
-		if strings.Contains(line, methodCancelled) && strings.Contains(line, `"requestId":`+open) {
-			return
-		}
+		withdrawn = strings.Contains(line, methodCancelled) && strings.Contains(line, `"requestId":`+open)
 		if strings.Contains(line, "list_changed") {
 			t.Fatal("there is a new session, and the question is not withdrawn")
 		}
+	}
+	c.say(`{"jsonrpc":"2.0","id":` + open + `,"result":{"action":"cancel","_meta":{"it is":"too late"}}}`)
+	c.say(`{"jsonrpc":"2.0","id":3,"method":"tools/call","params":{"name":"ask"}}`)
+	c.say(`{"jsonrpc":"2.0","id":` + c.question() + `,"result":{"action":"accept"}}`)
+	c.hearUntil("accept")
+	if late.Load() {
+		t.Error("the next host gets the answer to a question of the one before")
 	}
 }

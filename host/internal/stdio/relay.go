@@ -166,7 +166,7 @@ func (r *Relay) take(ctx context.Context, line []byte, calls *sync.WaitGroup) {
 		calls.Go(func() { r.call(ctx, message, sent) })
 		<-sent // or what follows, such as its cancellation, could overtake it
 	default:
-		r.tell(ctx, message)
+		r.tell(ctx, message, calls)
 	}
 }
 
@@ -201,25 +201,48 @@ func (r *Relay) call(ctx context.Context, message wire.Message, sent chan<- stru
 	}
 }
 
-// tell passes on what has no answer.
-func (r *Relay) tell(ctx context.Context, message wire.Message) {
-	method := string(message.Method)
-	if method == methodCancelled {
+// tell passes on what has no answer. What waits for a host is overtaken by what
+// follows, so that it holds up no cancellation.
+func (r *Relay) tell(ctx context.Context, message wire.Message, passed *sync.WaitGroup) {
+	switch method := string(message.Method); {
+	case message.Kind == wire.Response:
+		r.session.answer(ctx, message)
+	case method == methodCancelled:
 		r.cancel(message) // an answer would come in vain, if it came
 		if !r.session.isStateless() {
-			r.session.cancelled(ctx, message)
+			r.session.tell(ctx, message)
 		}
-		return
+	case method == methodProgress && !r.session.isStateless():
+		r.session.tell(ctx, message)
+	case method == methodInitialized: // what follows takes it for granted
+		if r.passOn(ctx, message, func() {}) {
+			r.session.initialized(message)
+		}
+	default:
+		sent := make(chan struct{})
+		announce := sync.OnceFunc(func() { close(sent) })
+		passed.Go(func() {
+			defer announce()
+			r.passOn(ctx, message, announce)
+		})
+		<-sent
 	}
-	if message.Kind == wire.Response {
-		r.session.answered(message)
+}
+
+// passOn passes on what is as good in a next session, and reports whether it did.
+// waiting is called before that takes long.
+func (r *Relay) passOn(ctx context.Context, message wire.Message, waiting func()) bool {
+	if err := r.session.exchange(ctx, message, waiting); err != nil {
+		r.lost(ctx, err)
+		return false
 	}
-	if err := r.session.exchange(ctx, message, func() {}); err != nil && ctx.Err() == nil {
-		r.Warn("a message could not be passed on: %v", err)
-		return
-	}
-	if method == methodInitialized {
-		r.session.initialized(message)
+	return true
+}
+
+// lost says that a message was not passed on.
+func (r *Relay) lost(ctx context.Context, why error) {
+	if ctx.Err() == nil {
+		r.Warn("a message could not be passed on: %v", why)
 	}
 }
 
