@@ -16,6 +16,7 @@ type call struct {
 	out    outbox
 	// cancelled is set when the client does not want the answer any more.
 	cancelled atomic.Bool
+	parkedIn  atomic.Pointer[session] // in which it waits for its client, or nil
 
 	// settle, if there is one, is told the answer before the client is. It is
 	// nil if there is none, since the plugin is gone.
@@ -47,6 +48,7 @@ func (c *call) finish(answer *wire.Message) {
 		tail:   answer.Raw[answer.ID.End:],
 		status: statusOf(answer),
 	})
+	c.more()
 }
 
 // answer ends a call that no service took with a result.
@@ -61,4 +63,5 @@ func (c *call) fail(why error) {
 		c.settle(nil)
 	}
 	c.out.close(item{head: errorMessage(c.id, why)})
+	c.more()
 }

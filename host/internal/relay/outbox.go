@@ -113,6 +113,16 @@ type taken struct {
 	retry *time.Duration // the client is to go, and to come again after that
 }
 
+// size is how many bytes wait, with the answer.
+func (o *outbox) size() (bytes int) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	for _, i := range o.items {
+		bytes += i.size()
+	}
+	return bytes
+}
+
 // take empties the outbox.
 func (o *outbox) take() taken {
 	o.mu.Lock()

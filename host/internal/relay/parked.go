@@ -13,12 +13,46 @@ const (
 	// parkTime how long they wait for their client.
 	maxParked = 64
 	parkTime  = 5 * time.Minute
+	// maxParkedBytes bounds what waits with the calls of a session, but for a single
+	// one, and maxAllParkedBytes with those of all sessions.
+	maxParkedBytes    = 16 << 20
+	maxAllParkedBytes = 64 << 20
 )
 
 // parked is a call that waits for its client to come back to its stream.
 type parked struct {
 	*call
 	expiry *time.Timer
+}
+
+// weigh bounds how much waits with the parked calls: the one that has waited longest
+// gives way, of those with which something does. The lock is held. It is called
+// whenever that is more than before, or less.
+func (s *session) weigh() {
+	for {
+		weight, first, heavy := 0, 0, 0
+		for i, p := range slices.Backward(s.parked) {
+			if size := p.out.size(); size > 0 {
+				weight, first, heavy = weight+size, i, heavy+1
+			}
+		}
+		all := s.relay.parked.Add(int64(weight - s.weight))
+		s.weight = weight
+		if heavy == 0 || (heavy == 1 || weight <= maxParkedBytes) && all <= maxAllParkedBytes {
+			return
+		}
+		s.abandon(s.take(first))
+	}
+}
+
+// more is told that something was added to what waits with a call. The lock is not
+// held.
+func (c *call) more() {
+	if s := c.parkedIn.Load(); s != nil {
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		s.weigh()
+	}
 }
 
 // newStream names the stream of a call, if the client can come back to it.
@@ -77,6 +111,8 @@ func (s *session) park(c *call) {
 	p := &parked{call: c}
 	p.expiry = time.AfterFunc(parkTime, func() { s.expired(p) })
 	s.parked = append(s.parked, p)
+	c.parkedIn.Store(s) // before it is weighed: what comes later weighs it again
+	s.weigh()
 }
 
 // comeBack returns the call of a stream to which its client has come back, or nil.
@@ -98,6 +134,7 @@ func (s *session) comeBack(ctx context.Context, stream string) *call {
 	if i < 0 {
 		return nil
 	}
+	defer s.weigh()
 	return s.take(i)
 }
 
@@ -107,6 +144,7 @@ func (s *session) expired(p *parked) {
 	defer s.mu.Unlock()
 	if i := slices.Index(s.parked, p); i >= 0 {
 		s.abandon(s.take(i))
+		s.weigh()
 	}
 }
 
@@ -114,6 +152,7 @@ func (s *session) expired(p *parked) {
 func (s *session) take(i int) *call {
 	p := s.parked[i]
 	p.expiry.Stop()
+	p.parkedIn.Store(nil)
 	s.parked = slices.Delete(s.parked, i, i+1)
 	return p.call
 }
@@ -126,6 +165,7 @@ func (s *session) abandonParked(ok func(*call) bool) {
 			s.abandon(s.take(i))
 		}
 	}
+	s.weigh()
 }
 
 // abandon has nothing wait any more for a client that does not come back to its

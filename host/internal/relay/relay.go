@@ -64,6 +64,7 @@ import (
 	"net/http"
 	"slices"
 	"sync"
+	"sync/atomic"
 	"time"
 )
 
@@ -106,6 +107,8 @@ type Relay struct {
 	life    context.Context // ended by Close
 	end     context.CancelFunc
 	running sync.WaitGroup
+
+	parked atomic.Int64 // what waits with parked calls, in bytes
 
 	mu       sync.Mutex
 	closed   bool

@@ -40,6 +40,7 @@ type session struct {
 	links   []*attachment    // to the services that it uses
 	calls   map[string]*call // in flight, by the client's id as it wrote it
 	parked  []*parked        // whose stream was lost, the earliest first
+	weight  int              // of what waits with them, in bytes
 	streams int64            // counted for their ids
 	// writing are the streams on which clients get answers, by their ids.
 	writing map[string]*writing
@@ -275,6 +276,9 @@ func (s *session) cancelled(id []byte) *call {
 func (s *session) received(l *link, frame *plughostv1.Frame, m *wire.Message) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	if len(s.parked) > 0 {
+		defer s.weigh()
+	}
 	if m.Kind == wire.Request {
 		s.ask(l, m, s.destination(l, frame, m))
 		return
