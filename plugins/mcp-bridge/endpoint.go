@@ -88,6 +88,25 @@ func (e *statusError) refused() bool {
 	return e.code == http.StatusUnauthorized || e.code == http.StatusForbidden
 }
 
+// connectionError says what the end of a connection kept from being done.
+type connectionError struct {
+	what string
+	err  error
+}
+
+func (e *connectionError) Error() string { return e.what + ": " + e.err.Error() }
+func (e *connectionError) Unwrap() error { return e.err }
+
+// passing reports whether a failure may be over a little later.
+func passing(err error) bool {
+	var status *statusError
+	if errors.As(err, &status) {
+		return status.passing()
+	}
+	var connection *connectionError
+	return errors.As(err, &connection) && !errors.Is(err, context.DeadlineExceeded)
+}
+
 // errForgotten says that the server does not know the session any more.
 var errForgotten = errors.New("the remote server does not know the session any more")
 
@@ -134,7 +153,7 @@ func (l *link) do(ctx context.Context, method string, body []byte, header http.H
 		err = urlErr.Err
 	}
 	if err != nil {
-		return nil, fmt.Errorf("cannot reach the remote server: %w", err)
+		return nil, &connectionError{"cannot reach the remote server", err}
 	}
 	if id != "" && resp.StatusCode == http.StatusNotFound {
 		resp.Body.Close()
@@ -273,7 +292,7 @@ func (s *answerStream) read(ctx context.Context, resp *http.Response) error {
 		case errors.Is(err, errLongEvent), errors.Is(err, errForgotten):
 			return err
 		case s.last == "" || resumes == maxResumes:
-			return fmt.Errorf("the connection to the remote server broke before its answer: %w", err)
+			return &connectionError{"the connection to the remote server broke before its answer", err}
 		}
 		if err := pause(ctx, max(minReconnect, s.retry)); err != nil {
 			return err
@@ -303,7 +322,7 @@ func (s *answerStream) single(resp *http.Response) error {
 	defer resp.Body.Close()
 	body, err := io.ReadAll(io.LimitReader(resp.Body, maxLine+1))
 	if err != nil {
-		return fmt.Errorf("the connection to the remote server broke before its answer: %w", err)
+		return &connectionError{"the connection to the remote server broke before its answer", err}
 	}
 	m, err := wire.Scan(bytes.TrimSpace(body))
 	reason := reasonOf(m)

@@ -19,6 +19,10 @@ import (
 // tellTimeout is what a remote server has to take a notification.
 const tellTimeout = 30 * time.Second
 
+// maxGreetings is how often one of two ways to greet a server is tried again when
+// the other one has found it to be there.
+const maxGreetings = 3
+
 // remote gives each session one with a server elsewhere, and passes on what
 // stands alone to one that knows such requests. Of a session of its own, or by
 // asking it what it is, it knows whether that server answers.
@@ -63,14 +67,30 @@ func (r *remote) Start() error {
 	}
 }
 
-// greet finds out what the server can.
+// greet finds out what the server can. What fails in passing is tried again: it
+// would be done without until the server is greeted anew.
 func (r *remote) greet(ctx context.Context) error {
 	r.checking.Lock()
 	defer r.checking.Unlock()
 	alone, discoverErr := r.discover(ctx)
 	err := r.initialize(ctx)
-	if err != nil && discoverErr != nil {
+	for again := 0; again < maxGreetings && (err == nil) != (discoverErr == nil) && passing(errors.Join(err, discoverErr)); again++ {
+		if err := pause(ctx, minReconnect/4<<again); err != nil {
+			return err
+		}
+		if err != nil {
+			err = r.initialize(ctx)
+		} else {
+			alone, discoverErr = r.discover(ctx)
+		}
+	}
+	switch {
+	case err != nil && discoverErr != nil:
 		return err
+	case passing(err):
+		r.log.Printf("[WARN] the server is used without sessions: %v", err)
+	case passing(discoverErr):
+		r.log.Printf("[WARN] the server is used with sessions alone: %v", discoverErr)
 	}
 	// Where a session has no name the server keeps nothing of it, and cannot ask.
 	r.sessions, r.alone = err == nil && (alone == nil || r.probe.named()), alone

@@ -131,6 +131,48 @@ func TestRemoteServerComesBack(t *testing.T) {
 	}
 }
 
+// It would be used in the poorer way until the bridge is started again.
+func TestWhatFailsInPassingWhileAServerIsGreetedIsTriedAgain(t *testing.T) {
+	t.Parallel()
+	for _, c := range []struct {
+		what, method string
+		fail         func(http.ResponseWriter)
+		times        int64
+		alone        bool
+	}{
+		{"discover has no time", methodDiscover, func(w http.ResponseWriter) { w.WriteHeader(http.StatusServiceUnavailable) }, 2, true},
+		{"discover breaks off", methodDiscover, func(http.ResponseWriter) { panic(http.ErrAbortHandler) }, 2, true},
+		{"initialize has no time", "initialize", func(w http.ResponseWriter) { w.WriteHeader(http.StatusTooManyRequests) }, 2, true},
+		{"discover is not known", methodDiscover, func(w http.ResponseWriter) { w.WriteHeader(http.StatusBadRequest) }, 1, false},
+		{"discover has never time", methodDiscover, func(w http.ResponseWriter) { w.WriteHeader(http.StatusServiceUnavailable) }, 1 + maxGreetings, false},
+	} {
+		t.Run(c.what, func(t *testing.T) {
+			t.Parallel()
+			var failed atomic.Int64
+			next := handlerOfBoth()
+			r := newRemote(elsewhere(t, func(http.Handler) http.Handler {
+				return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+					body, _ := io.ReadAll(r.Body)
+					r.Body = io.NopCloser(bytes.NewReader(body))
+					if bytes.Contains(body, []byte(c.method+`"`)) && failed.Load() < c.times {
+						failed.Add(1)
+						c.fail(w)
+						return
+					}
+					next.ServeHTTP(w, r)
+				})
+			}), log.New(io.Discard, "", 0))
+			defer r.Stop(t.Context())
+			if err := r.Start(); err != nil {
+				t.Fatal(err)
+			}
+			if !r.sessions || (r.alone != nil) != c.alone || failed.Load() != c.times {
+				t.Errorf("with sessions: %t, without: %t, after %d failures; want true, %t and %d", r.sessions, r.alone != nil, failed.Load(), c.alone, c.times)
+			}
+		})
+	}
+}
+
 func TestSecretsOfRemoteServersAreNotTold(t *testing.T) {
 	t.Parallel()
 	stolen := make(chan string, 1)
