@@ -22,6 +22,7 @@ type member struct {
 	level      logLevel          // what it asked for; noLevel if nothing
 	subscribed map[string]bool   // the resources that it wants to hear of
 	listeners  map[string]*listener
+	tasks      []string // it has begun, the oldest first
 	closed     bool
 }
 
@@ -220,10 +221,8 @@ func (s *member) close() {
 			m.tell(failure([]byte(id), codeUnavailable, "the client has gone"))
 		}
 	}
-	for id, owner := range m.tasks {
-		if owner == s {
-			delete(m.tasks, id)
-		}
+	for _, id := range s.tasks {
+		m.forgetTask(s, id)
 	}
 	for uri := range s.subscribed {
 		m.leave(uri)

@@ -11,6 +11,13 @@ import (
 // all sessions for one client, so that whose task it is, and that nobody else
 // sees it, is seen to here.
 
+const (
+	// maxTasks bounds those that a session has. It forgets the oldest.
+	maxTasks = 10_000
+	// maxTaskID is how many bytes the id of one may have.
+	maxTaskID = 1024
+)
+
 // taskOf is the id of the task that a message is about.
 func taskOf(message wire.Message) string {
 	span, err := message.Param("taskId")
@@ -28,8 +35,22 @@ func (m *mux) begun(s *member, answer wire.Message) {
 			ID string `json:"taskId"`
 		} `json:"task"`
 	}
-	if json.Unmarshal(answer.Bytes(answer.Result), &result) == nil && result.Task.ID != "" {
-		m.tasks[result.Task.ID] = s
+	id := &result.Task.ID
+	if json.Unmarshal(answer.Bytes(answer.Result), &result) != nil || *id == "" || len(*id) > maxTaskID || m.tasks[*id] == s {
+		return
+	}
+	m.tasks[*id] = s
+	s.tasks = append(s.tasks, *id)
+	if len(s.tasks) > maxTasks {
+		m.forgetTask(s, s.tasks[0])
+		s.tasks = s.tasks[1:]
+	}
+}
+
+// forgetTask forgets a task of a client, unless it is another one's by now.
+func (m *mux) forgetTask(s *member, id string) {
+	if m.tasks[id] == s {
+		delete(m.tasks, id)
 	}
 }
 

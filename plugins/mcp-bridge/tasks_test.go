@@ -5,6 +5,7 @@ package main
 import (
 	"io"
 	"log"
+	"strconv"
 	"strings"
 	"testing"
 
@@ -94,6 +95,35 @@ func TestTasksAreTheirClients(t *testing.T) {
 	}
 	if got, want := string(withoutTaskList([]byte(`{"tasks":{"list":{},"cancel":{}},"tools":{}}`))), `{"tasks":{"cancel":{}},"tools":{}}`; got != want {
 		t.Errorf("the capabilities are %s, want %s", got, want)
+	}
+}
+
+func TestTasksOfAClientAreBounded(t *testing.T) {
+	t.Parallel()
+	m := newIdle(t)
+	other, _ := m.join()
+	s, _ := m.join()
+	begin := func(s *member, id string) {
+		m.begun(s, scan(t, `{"jsonrpc":"2.0","id":1,"result":{"task":{"taskId":"`+id+`"}}}`))
+	}
+	begin(other, "other's")
+	for range 2 { // a server may say the same again
+		begin(s, "first")
+	}
+	for n := range maxTasks - 1 {
+		begin(s, strconv.Itoa(n))
+	}
+	begin(s, strings.Repeat("x", maxTaskID+1))
+	if len(m.tasks) != maxTasks+1 || m.tasks["first"] != s {
+		t.Fatalf("%d tasks are known, and the first one is %t, want %d, true", len(m.tasks), m.tasks["first"] == s, maxTasks+1)
+	}
+	begin(s, "last")
+	if m.tasks["first"] != nil || m.tasks["0"] != s || m.tasks["last"] != s || m.tasks["other's"] != other || len(m.tasks) != maxTasks+1 {
+		t.Errorf("of %d tasks it is not the oldest that is forgotten", len(m.tasks))
+	}
+	s.close()
+	if len(m.tasks) != 1 {
+		t.Errorf("%d tasks are known when only another client's are left", len(m.tasks))
 	}
 }
 
