@@ -15,13 +15,30 @@ import (
 // use, and its methods may be called concurrently.
 type Binaries struct {
 	mu    sync.Mutex
-	known map[string]binary
+	known map[string]*binary
 }
 
-// binary is a file that was read, as it was then.
+// binary is a file that was read, as it was then. One is read at a time by one
+// caller, whom others wait for, and others beside it.
 type binary struct {
-	info os.FileInfo
+	mu   sync.Mutex
+	info os.FileInfo // nil if it is to be read again in any case
 	sum  string
+}
+
+// at returns what is known of the file at path.
+func (b *Binaries) at(path string) *binary {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if b.known == nil {
+		b.known = make(map[string]*binary)
+	}
+	known := b.known[path]
+	if known == nil {
+		known = new(binary)
+		b.known[path] = known
+	}
+	return known
 }
 
 // SHA256 returns the digest of the file at path, in lower-case hexadecimal.
@@ -35,26 +52,23 @@ func (b *Binaries) SHA256(path string) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	if known, ok := b.known[path]; ok && unchanged(known.info, info) {
+	known := b.at(path)
+	known.mu.Lock()
+	defer known.mu.Unlock()
+	if known.info != nil && unchanged(known.info, info) {
 		return known.sum, nil
 	}
 	hash := sha256.New()
 	if _, err := io.Copy(hash, file); err != nil {
 		return "", fmt.Errorf("cannot read %s: %w", path, err)
 	}
-	sum := hex.EncodeToString(hash.Sum(nil))
+	known.info, known.sum = nil, hex.EncodeToString(hash.Sum(nil))
 	// A file that was changed a moment ago may change again within the same
 	// tick of the file system's clock, and look unchanged.
-	if b.known == nil {
-		b.known = make(map[string]binary)
-	}
-	delete(b.known, path)
 	if time.Since(info.ModTime()) > clockTick {
-		b.known[path] = binary{info, sum}
+		known.info = info
 	}
-	return sum, nil
+	return known.sum, nil
 }
 
 // clockTick is more than the resolution of the times of any file system in
