@@ -116,7 +116,9 @@ func newHost(conf *config.Config, inst *installation.Installation, log hclog.Log
 		return nil, errors.Join(err, h.journal.close(), h.registry.Close())
 	}
 	h.gateway.SetURL(conf.Host.Gateway.URL)
-	h.manager = supervise.New(conf.Services, h.start, newProcessors().watch, h.journal.watch, h.news.watch, h.readiness.watch, h.gateway.Watch)
+	// The gateway before those who tell of a transition: who hears that a service is
+	// ready finds it there.
+	h.manager = supervise.New(conf.Services, h.start, newProcessors().watch, h.gateway.Watch, h.journal.watch, h.news.watch, h.readiness.watch)
 	h.manager.LimitStarts(conf.Host.StartLimit)
 	h.news.metrics.Observe(h.manager.Statuses, h.journal.counts)
 	h.gateway.Metrics = h.news.metrics.Handler()
