@@ -189,6 +189,7 @@ func (f *forward) SendMessage(ctx context.Context, r *a2a.SendMessageRequest) (a
 	}
 	result, err := pass(ctx, f, r, transport.SendMessage)
 	if err == nil {
+		f.rested(result)
 		f.pushFor(ctx, result, push)
 		return result, nil
 	}
@@ -200,6 +201,14 @@ func (f *forward) SendMessage(ctx context.Context, r *a2a.SendMessageRequest) (a
 		return end, nil
 	default:
 		return nil, overError(end)
+	}
+}
+
+// rested notifies, of a task that waits for its client again, those who want to be.
+// Nobody watches one that a message is answered with.
+func (f *forward) rested(result a2a.Event) {
+	if state := stateOf(result); rests(state) && !state.Terminal() && !f.tasks.watched(result.TaskInfo().TaskID) {
+		f.pushes.notify(result)
 	}
 }
 

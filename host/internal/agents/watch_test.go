@@ -168,3 +168,40 @@ func TestEndThatARequestBringsAboutIsToldOf(t *testing.T) {
 		})
 	}
 }
+
+// askingTransport is an agent with a task that always wants more of its client.
+type askingTransport struct{ fakeTransport }
+
+func (*askingTransport) SendMessage(_ context.Context, _ a2aclient.ServiceParams, r *a2a.SendMessageRequest) (a2a.SendMessageResult, error) {
+	return task(r.Message.TaskID, a2a.TaskStateInputRequired), nil
+}
+
+func (*askingTransport) GetTask(_ context.Context, _ a2aclient.ServiceParams, r *a2a.GetTaskRequest) (*a2a.Task, error) {
+	return task(r.ID, a2a.TaskStateInputRequired), nil
+}
+
+// Who waits for the notifications may be another one than who sends the messages.
+func TestQuestionThatAMessageIsAnsweredWithIsToldOf(t *testing.T) {
+	url, count := answers(t, http.StatusOK)
+	front, i, wait := newFakeInstance(t, &askingTransport{})
+	front.instance = i
+	front.pushes.configure(config.Push{Allow: []string{url}})
+	f := &forward{Front: front}
+	say := func(settings *a2a.SendMessageConfig) {
+		t.Helper()
+		message := a2a.NewMessage(a2a.MessageRoleUser, a2a.NewTextPart("more"))
+		message.TaskID = "1"
+		if _, err := f.SendMessage(t.Context(), &a2a.SendMessageRequest{Message: message, Config: settings}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	say(&a2a.SendMessageConfig{PushConfig: &a2a.PushConfig{URL: url}})
+	say(nil)
+	if _, err := f.GetTask(t.Context(), &a2a.GetTaskRequest{ID: "1"}); err != nil { // which asks nothing anew
+		t.Fatal(err)
+	}
+	wait()
+	if n := count.Load(); n != 2 || !f.pushes.wanted("1") {
+		t.Errorf("%d notifications of two questions, and more are wanted: %v", n, f.pushes.wanted("1"))
+	}
+}
