@@ -46,7 +46,8 @@ run: build ## Build, and run the host on config/services.hcl (CONFIG=, ARGS=)
 
 # The race detector needs cgo, and that a C compiler, except on macOS.
 # -count=1 since tests run binaries, of which Go's cache of results knows
-# nothing.
+# nothing. With GORACE they end when they do, and not a second later, which some
+# tests would take for a refusal.
 .PHONY: test
 test: build ## Run all tests, with the race detector (TESTFLAGS=, TEST_TIMEOUT=)
 	@race=-race; \
@@ -54,6 +55,7 @@ test: build ## Run all tests, with the race detector (TESTFLAGS=, TEST_TIMEOUT=)
 		race=; \
 		echo 'make test: no C compiler found: testing WITHOUT the race detector, which needs one (on Debian: apt-get install gcc libc6-dev)' >&2; \
 	fi; \
+	export GORACE="atexit_sleep_ms=0 $$GORACE"; \
 	set -x; go test $$race -count=1 -timeout $(TEST_TIMEOUT) $(TESTFLAGS) ./...
 
 .PHONY: docs

@@ -116,7 +116,8 @@ func TestSessionsOfTheJoinedEndpointAreBounded(t *testing.T) {
 
 // A client that does nothing loses its session, also if it listens.
 func TestIdleSessionsOfTheJoinedEndpointEnd(t *testing.T) {
-	f := newLimitedFront(t, config.GatewayLimits{Sessions: 1, SessionIdle: 200 * time.Millisecond}, mcpConfig("a"))
+	t.Parallel()
+	f := newLimitedFront(t, config.GatewayLimits{Sessions: 1, SessionIdle: 3 * time.Second}, mcpConfig("a")) // enough to open one
 	f.ready("a", newPlugin(t, newServer("one")))
 	frozen := f.connect("/mcp", legacy, &mcp.ClientOptions{ToolListChangedHandler: func(context.Context, *mcp.ToolListChangedRequest) {}})
 	eventually(t, "the session has ended", func() bool { return f.Sessions()[""] == 0 })

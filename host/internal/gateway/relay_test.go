@@ -656,8 +656,9 @@ func TestSessionIsItsCallersAlone(t *testing.T) {
 }
 
 func TestSessionsAreBounded(t *testing.T) {
+	t.Parallel()
 	f := newFront(t)
-	f.common.relay = relay.Options{MaxSessions: 1, IdleTimeout: 2 * time.Second}
+	f.common.relay = relay.Options{MaxSessions: 1, IdleTimeout: 3 * time.Second} // enough for what is done at once
 	f.Configure([]config.Service{mcpConfig("a")})
 	f.ready("a", newPlugin(t, newServer("one")))
 	c := f.open(nil)
