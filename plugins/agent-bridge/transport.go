@@ -40,8 +40,10 @@ var transports = []struct {
 
 // newClient makes a client of one server, which sends it the headers.
 func newClient(server *url.URL, headers map[string]string) *http.Client {
+	transport := http.DefaultTransport.(*http.Transport).Clone()
+	transport.IdleConnTimeout = resend.IdleTimeout
 	return &http.Client{
-		Transport:     &oneServer{server: server, headers: headers, next: &resend.Transport{Next: http.DefaultTransport.(*http.Transport).Clone()}},
+		Transport:     &oneServer{server: server, headers: headers, next: &resend.Transport{Next: transport}},
 		CheckRedirect: withItsMessage,
 	}
 }

@@ -42,6 +42,7 @@ type endpoint struct {
 func newEndpoint(address string, headers map[string]string) *endpoint {
 	transport := http.DefaultTransport.(*http.Transport).Clone()
 	transport.MaxIdleConnsPerHost = maxIdle
+	transport.IdleConnTimeout = resend.IdleTimeout
 	return &endpoint{address, headers, &http.Client{Transport: &resend.Transport{Next: transport}, CheckRedirect: sameServer}}
 }
 

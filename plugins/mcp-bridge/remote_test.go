@@ -8,6 +8,7 @@ import (
 	"errors"
 	"io"
 	"log"
+	"net"
 	"net/http"
 	"net/http/httptest"
 	"strings"
@@ -429,5 +430,29 @@ func TestRemoteServerHearsThatSessionsEndWithTheBridge(t *testing.T) {
 	h.backend.Stop(t.Context())
 	if n := len(deleted); n != 3 {
 		t.Errorf("the server hears of the end of %d sessions, want 3", n)
+	}
+}
+
+// The server might close it when the next request is on its way.
+func TestIdleConnectionIsClosedBeforeServersDo(t *testing.T) {
+	t.Parallel()
+	closed := make(chan struct{})
+	server := httptest.NewUnstartedServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) {}))
+	server.Config.ConnState = func(_ net.Conn, state http.ConnState) {
+		if state == http.StateClosed {
+			close(closed)
+		}
+	}
+	server.Start()
+	defer server.Close()
+	response, err := newEndpoint(server.URL, nil).http.Get(server.URL)
+	if err != nil {
+		t.Fatal(err)
+	}
+	_ = response.Body.Close()
+	select {
+	case <-closed:
+	case <-time.After(30 * time.Second):
+		t.Error("it is kept")
 	}
 }

@@ -6,7 +6,16 @@
 // it has left: what tells this case apart has no exported name.
 package resend
 
-import "net/http"
+import (
+	"net/http"
+	"time"
+)
+
+// IdleTimeout is for http.Transport's IdleConnTimeout, with servers of which it is
+// not known when they close idle connections: many do after five seconds, such as
+// those of Node.js unless it is a recent one (server.keepAliveTimeout). Of a request
+// that is written at that moment nobody can say whether it was carried out.
+const IdleTimeout = 4 * time.Second
 
 // closedIdle is the text of what net/http's Transport returns when it found a
 // connection closed before it was waiting for an answer on it. By then it has
