@@ -165,16 +165,16 @@ func (r *runner) endPumps(pumps *sync.WaitGroup, pipes ...*os.File) {
 }
 
 // pump hands on all that comes through a pipe, to its end.
-func (r *runner) pump(stream Stream, pipe io.Reader) {
+func (r *runner) pump(stream Stream, pipe *os.File) {
 	lines := &lineWriter{stream: stream, output: r.output}
-	_, _ = bufio.NewReaderSize(readerOnly{pipe}, pumpBuffer).WriteTo(lines)
+	_, _ = bufio.NewReaderSize(readLastWords(pipe), pumpBuffer).WriteTo(lines)
 	lines.flush()
 }
 
 // pumpStdout gives the first line that can be a handshake to go-plugin, and
 // everything before and after it to the log.
-func (r *runner) pumpStdout(pipe io.Reader) {
-	reader := bufio.NewReaderSize(readerOnly{pipe}, maxHandshake)
+func (r *runner) pumpStdout(pipe *os.File) {
+	reader := bufio.NewReaderSize(readLastWords(pipe), maxHandshake)
 	lines := &lineWriter{stream: Stdout, output: r.output}
 	defer lines.flush()
 	atStart := true // of a line, not behind a piece of a longer one
@@ -195,10 +195,6 @@ func (r *runner) pumpStdout(pipe io.Reader) {
 	}
 	_, _ = reader.WriteTo(lines)
 }
-
-// readerOnly hides that a file can copy itself, for which it would take a
-// buffer of its own, of 32 KiB, for as long as the plugin lives.
-type readerOnly struct{ io.Reader }
 
 // pumpBuffer is the size of the buffer for standard error.
 const pumpBuffer = 8 << 10
