@@ -858,9 +858,9 @@ func TestOfferedToolsChangeForWhoListens(t *testing.T) {
 		t.Run(version, func(t *testing.T) {
 			f := newFront(t, mcpConfig("a"))
 			f.ready("a", newPlugin(t, newServer("one", "two")))
-			changed := make(chan struct{}, 10)
+			var changed atomic.Bool
 			session := f.connect("/mcp/a", version, &mcp.ClientOptions{
-				ToolListChangedHandler: func(context.Context, *mcp.ToolListChangedRequest) { changed <- struct{}{} },
+				ToolListChangedHandler: func(context.Context, *mcp.ToolListChangedRequest) { changed.Store(true) },
 			})
 			expect(t, "at first", toolNames(t, session), []string{"one", "two"})
 			less := mcpConfig("a")
@@ -868,7 +868,7 @@ func TestOfferedToolsChangeForWhoListens(t *testing.T) {
 			eventually(t, "the client listens and hears of it", func() bool {
 				f.Configure([]config.Service{mcpConfig("a")})
 				f.Configure([]config.Service{less})
-				return len(changed) > 0
+				return changed.Load()
 			})
 			expect(t, "then", toolNames(t, session), []string{"one"})
 			_, err := call(t.Context(), session, "two")
