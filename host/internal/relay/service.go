@@ -17,8 +17,12 @@ import (
 
 // answerGrace is how long after a plugin's exit its answers are still read, when
 // a process that it left behind holds the connection open. What the plugin itself
-// sent has arrived by then.
-const answerGrace = 250 * time.Millisecond
+// sent has arrived by then. It is waited in parts: a host that was held up reads
+// nothing meanwhile, and has lost one of them at most.
+const (
+	answerGrace      = 250 * time.Millisecond
+	answerGraceParts = 5
+)
 
 // retryDelay is between two tries to read what a plugin that runs has.
 const retryDelay = 5 * time.Second
@@ -347,8 +351,11 @@ func (b *backend) watch() {
 	case <-b.service.life.Done():
 		return
 	}
-	select {
-	case <-time.After(answerGrace):
-	case <-b.service.life.Done():
+	for range answerGraceParts {
+		select {
+		case <-time.After(answerGrace / answerGraceParts):
+		case <-b.service.life.Done():
+			return
+		}
 	}
 }
