@@ -176,6 +176,9 @@ func TestServerAsksTheClientWhoseCallIsInFlight(t *testing.T) {
 		t.Errorf("with two calls in flight the client gets %q, want what to do", got)
 	}
 	giveUp()
+	if text, failed := callTool(t, mute, "cancelled"); failed { // or the next call could overtake it
+		t.Fatal(text)
+	}
 	if got, failed := callTool(t, accepting, "ask"); failed || got != "accept" {
 		t.Errorf("when there is one call again the server was told %q", got)
 	}
