@@ -102,6 +102,16 @@ func (b *lockedBuffer) String() string {
 // that it listens.
 func serve(t *testing.T, conf *config.Config, next http.HandlerFunc, with ...func(*Guard)) *front {
 	t.Helper()
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	return serveOn(t, listener, conf, next, with...)
+}
+
+// serveOn is serve on a listener.
+func serveOn(t *testing.T, listener net.Listener, conf *config.Config, next http.HandlerFunc, with ...func(*Guard)) *front {
+	t.Helper()
 	f := &front{t: t, seen: newSeen(), logs: &lockedBuffer{}}
 	log := hclog.New(&hclog.LoggerOptions{Level: hclog.Debug, Output: f.logs})
 	var err error
@@ -110,10 +120,6 @@ func serve(t *testing.T, conf *config.Config, next http.HandlerFunc, with ...fun
 	}
 	for _, change := range with {
 		change(f.Guard)
-	}
-	listener, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
 	}
 	var serving sync.WaitGroup
 	serving.Go(func() {
