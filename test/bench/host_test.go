@@ -26,6 +26,7 @@ type host struct {
 	lines    chan line
 	stateDir string
 	text     strings.Builder
+	allReady *line // the first such, when it was read
 }
 
 // line is a line of the host's output.
@@ -116,6 +117,9 @@ func (h *host) wait(what string, match func(line) bool) line {
 				h.b.Fatalf("the host ended before %s:\n%s", what, &h.text)
 			}
 			fmt.Fprintln(&h.text, l.text)
+			if strings.HasPrefix(l.text, allReady) {
+				h.allReady = &l
+			}
 			if match(l) {
 				return l
 			}
@@ -133,10 +137,17 @@ func (h *host) waitState(name, state string) line {
 	})
 }
 
+// allReady begins the line that the host writes when all services are ready. Those
+// of its log may come before it or after it.
+const allReady = "plughost is ready"
+
 // waitReady waits until all services are ready.
 func (h *host) waitReady() line {
 	h.b.Helper()
-	return h.wait("all is ready", func(l line) bool { return strings.HasPrefix(l.text, "plughost is ready") })
+	if h.allReady == nil {
+		h.wait("all is ready", func(line) bool { return h.allReady != nil })
+	}
+	return *h.allReady
 }
 
 // waitEndpoint waits until all services are ready, and returns the URL of the
