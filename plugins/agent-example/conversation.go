@@ -70,6 +70,9 @@ func (c *conversation) emit(event a2a.Event) bool {
 func (c *conversation) run(ctx context.Context) error {
 	var err error
 	if c.toolbox, err = openToolbox(ctx, c.tools); err != nil {
+		if ctx.Err() != nil {
+			return context.Cause(ctx)
+		}
 		return err
 	}
 	c.begin()
