@@ -306,12 +306,16 @@ func (h *host) run(ctx, stop, hurry context.Context) (err error) {
 	loop, endLoop := context.WithCancel(context.WithoutCancel(ctx))
 	var running, announcing sync.WaitGroup
 	running.Go(func() { h.manager.Run(loop) })
+	var loud func()
+	if stop.Err() == nil { // else it came during the reclaim
+		loud = h.quiet()
+		// Before anybody can ask: a service that is about to start is not one that
+		// is stopped.
+		h.manager.StartAll(h.adopted.refs()...)
+	}
 	running.Go(func() { h.serve("the gateway", func() error { return h.guard.Serve(listener) }) })
 	running.Go(func() { h.serve("the control API", func() error { return api.Serve(socket) }) })
-
-	if stop.Err() == nil { // else it came during the reclaim
-		loud := h.quiet()
-		h.manager.StartAll(h.adopted.refs()...)
+	if loud != nil {
 		announcing.Go(func() { h.announce(stop, loud) })
 		running.Go(func() { h.systemd.follow(stop, h.news.events, h.manager.Statuses) })
 	}
@@ -321,8 +325,7 @@ func (h *host) run(ctx, stop, hurry context.Context) (err error) {
 	h.systemd.stopping()
 	h.news.stopping()
 	announcing.Wait() // both write to one terminal
-	loud := h.quiet()
-	defer loud()
+	defer h.quiet()()
 	announcing.Go(func() { h.showServices(loop, atRest) })
 	err = h.shutDown(hurry, api, keepsServices(stop))
 	announcing.Wait() // it asks the loop how it ended

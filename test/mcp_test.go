@@ -124,6 +124,22 @@ func TestMCPOverStdioOutlivesTheHost(t *testing.T) {
 	}
 }
 
+// Who waits for a host's services takes one that is stopped for one that does not
+// start.
+func TestServicesStartBeforeAHostAnswers(t *testing.T) {
+	t.Parallel()
+	h := startFaults(t, hostOptions{}, fault("f", ""))
+	var first map[string]serviceStatus
+	eventually(t, "the host answers", func() bool {
+		first = h.tryStatus()
+		return first != nil
+	})
+	if state := first["f"].State; state == "stopped" {
+		t.Errorf("the service is %s", state)
+	}
+	h.waitReady()
+}
+
 // However many clients start at once, there is one host, which goes on without
 // them.
 func TestMCPStartsOneHost(t *testing.T) {
