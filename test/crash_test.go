@@ -85,6 +85,10 @@ func TestDamagedRegistry(t *testing.T) {
 					t.Errorf("pid %d of before is still there", pid)
 				}
 			}
+			if aside, _ := filepath.Glob(registry + ".damaged-*"); len(aside) > 0 != test.told {
+				t.Errorf("moved aside: %v", aside)
+			}
+			h.stop()
 			if n := strings.Count(h.output.String(), "reclaimed what an earlier host left"); n != 2 {
 				t.Errorf("the host tells of %d instances that it reclaimed, want 2", n)
 			}
@@ -94,10 +98,6 @@ func TestDamagedRegistry(t *testing.T) {
 			if told := strings.Contains(h.output.String(), "the registry could not be read and was moved aside"); told != test.told {
 				t.Errorf("the host tells of a registry that it could not read: %v, want %v", told, test.told)
 			}
-			if aside, _ := filepath.Glob(registry + ".damaged-*"); len(aside) > 0 != test.told {
-				t.Errorf("moved aside: %v", aside)
-			}
-			h.stop()
 			f.checkGone("after the last host's end")
 		})
 	}

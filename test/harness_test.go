@@ -227,10 +227,13 @@ func startHost(t *testing.T, opts hostOptions) *host {
 	if err := h.cmd.Start(); err != nil {
 		t.Fatal(err)
 	}
-	writer.Close()
 	go h.output.read(reader)
 	go func() {
 		_ = h.cmd.Wait()
+		// Behind all that the host has written: who sees its end sees that too.
+		_, _ = io.WriteString(writer, endOfOutput)
+		writer.Close()
+		<-h.output.whole
 		close(h.exited)
 	}()
 	t.Cleanup(func() {
@@ -341,6 +344,9 @@ func (h *host) waitOutput(text string) {
 	select {
 	case <-h.output.seen(text):
 	case <-h.exited:
+		if strings.Contains(h.output.String(), text) {
+			return
+		}
 		h.t.Fatalf("the host ended before it wrote %q; its output:\n%s", text, h.output)
 	case <-time.After(patience):
 		h.t.Fatalf("the host does not write %q; its output:\n%s", text, h.output)
@@ -472,15 +478,28 @@ type output struct {
 	mu      sync.Mutex
 	text    strings.Builder
 	waiting map[string]chan struct{}
+	whole   chan struct{} // closed when all is there that the process has written itself
 }
 
-func newOutput() *output { return &output{waiting: make(map[string]chan struct{})} }
+func newOutput() *output {
+	return &output{waiting: make(map[string]chan struct{}), whole: make(chan struct{})}
+}
+
+// endOfOutput is behind what a process has written by its end. What it left behind
+// may write more.
+const endOfOutput = "\x00the end\n"
 
 func (o *output) read(r io.Reader) {
+	whole := sync.OnceFunc(func() { close(o.whole) })
+	defer whole()
 	reader := bufio.NewReader(r)
 	for {
 		line, err := reader.ReadString('\n')
+		line, last := strings.CutSuffix(line, endOfOutput)
 		o.add(line)
+		if last {
+			whole()
+		}
 		if err != nil {
 			return
 		}
@@ -513,6 +532,15 @@ func (o *output) seen(text string) <-chan struct{} {
 	}
 	o.waiting[text] = seen
 	return seen
+}
+
+// waitCount waits until the host has written text so many times. What it says of its
+// services may come before their log does.
+func (h *host) waitCount(text string, n int) {
+	h.t.Helper()
+	eventually(h.t, fmt.Sprintf("the host has written %q %d times", text, n), func() bool {
+		return strings.Count(h.output.String(), text) == n
+	})
 }
 
 func (o *output) String() string {

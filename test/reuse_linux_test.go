@@ -74,6 +74,7 @@ func testReusedPID(t *testing.T) {
 	// The record was dropped: the next start finds nothing to say of it.
 	h = startHost(t, opts)
 	h.waitReady()
+	h.stop()
 	if strings.Contains(h.output.String(), "another's now") {
 		t.Error("the record is still there")
 	}
