@@ -106,10 +106,10 @@ func TestServiceThatAlwaysFails(t *testing.T) {
 	for _, delay := range []string{"next_try=10ms", "next_try=20ms", "next_try=40ms", "next_try=80ms"} {
 		h.waitCount(delay, 1)
 	}
-	logged, _, code := plughost(t, "logs", "f", "--state-dir", h.stateDir)
-	if n := strings.Count(logged, "ERROR the fault plugin exits with status 1"); code != 0 || n != 5 {
-		t.Errorf("the plugin's last words are in its log %d times, want 5:\n%s", n, logged)
-	}
+	eventually(t, "the plugin's last words are in its log 5 times", func() bool {
+		logged, _, code := plughost(t, "logs", "f", "--state-dir", h.stateDir)
+		return code == 0 && strings.Count(logged, "ERROR the fault plugin exits with status 1") == 5
+	})
 
 	// A start that is asked for begins anew, and tells how it went.
 	_, stderr, code := plughost(t, "start", "f", "--state-dir", h.stateDir)
