@@ -58,9 +58,15 @@ func TestRemoteServerIsServed(t *testing.T) {
 	if err := session.Subscribe(t.Context(), &mcp.SubscribeParams{URI: watched}); err != nil {
 		t.Fatal(err)
 	}
-	callTool(t, session, "update")
+	until(t, "the client hears of the resource", func() bool { // the bridge may listen a little later
+		callTool(t, session, "update")
+		return all.has(watched)
+	})
 	callTool(t, session, "change")
-	all.wait(t, "the client", watched, "tools")
+	until(t, "the client hears of the tools", func() bool { return all.has("tools") })
+	if all.has(plain) {
+		t.Error("the client hears of a resource that it did not ask for")
+	}
 	_, giveUp := h.waiting(&mcp.ClientOptions{})
 	giveUp()
 	if err := h.backend.Health(t.Context()); err != nil {
