@@ -15,7 +15,6 @@ import (
 	"strconv"
 	"syscall"
 	"testing"
-	"time"
 
 	"github.com/plughost/plughost/shared/bridge"
 	"github.com/plughost/plughost/shared/marker"
@@ -77,7 +76,7 @@ func TestServerIsAskedToEndBeforeItIsMadeTo(t *testing.T) {
 				t.Fatal(err)
 			}
 			within(t, ready, "the server runs")
-			ctx, cancel := context.WithTimeout(t.Context(), 3*time.Second) // a third for each way
+			ctx, cancel := context.WithTimeout(t.Context(), patience) // or each way has less time
 			defer cancel()
 			if err := server.stop(ctx, marker.Identity{}); err != nil {
 				t.Error(err)
