@@ -111,12 +111,25 @@ func (c *connection) send(ctx context.Context, frame *plughostv1.Frame) error {
 	}()
 	select {
 	case err := <-sent:
-		return err
+		return c.endOr(err)
 	case <-c.closed:
 		return mcp.ErrConnectionClosed
 	case <-ctx.Done():
 		return ctx.Err()
 	}
+}
+
+// endOr is the error of a Send, or that the session has ended, which is why a Send
+// under way fails then.
+func (c *connection) endOr(err error) error {
+	select {
+	case <-c.closed:
+		if err != nil {
+			return mcp.ErrConnectionClosed
+		}
+	default:
+	}
+	return err
 }
 
 func (c *connection) Close() error {

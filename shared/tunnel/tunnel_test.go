@@ -26,6 +26,9 @@ import (
 	"github.com/plughost/plughost/shared/tunnel"
 )
 
+// window is how many bytes may be on the way to a peer that does not read.
+const window = 64 << 10
+
 // peer is the plugin's end: a gRPC server on a Unix socket that hands each
 // stream to a function.
 type peer struct {
@@ -42,7 +45,7 @@ func (p *peer) Session(stream grpc.BidiStreamingServer[plughostv1.Frame, plughos
 func newPeer(t *testing.T, session func(grpc.BidiStreamingServer[plughostv1.Frame, plughostv1.Frame]) error) *peer {
 	t.Helper()
 	noGoroutineStays(t)
-	p := &peer{session: session, server: grpc.NewServer(grpc.MaxRecvMsgSize(math.MaxInt32))}
+	p := &peer{session: session, server: grpc.NewServer(grpc.MaxRecvMsgSize(math.MaxInt32), grpc.StaticStreamWindowSize(window))}
 	plughostv1.RegisterMCPServer(p.server, p)
 	socket := filepath.Join(t.TempDir(), "s")
 	listener, err := net.Listen("unix", socket)
@@ -339,40 +342,46 @@ func TestCloseEndsARead(t *testing.T) {
 	}
 }
 
-// fill writes until the peer, which does not read, holds a write up.
-func fill(t *testing.T, connection mcp.Connection) (ctx context.Context, cancel context.CancelFunc, held <-chan error) {
+// sends tells of each Send that begins.
+type sends struct {
+	tunnel.Stream
+	begun chan struct{}
+}
+
+func (s *sends) Send(frame *plughostv1.Frame) error {
+	s.begun <- struct{}{}
+	return s.Stream.Send(frame)
+}
+
+// fill connects to a peer that does not read, writes what that has room for, and
+// has a second write be held up.
+func fill(t *testing.T) (connection mcp.Connection, cancel context.CancelFunc, held <-chan error) {
 	t.Helper()
-	params, err := json.Marshal(strings.Repeat("x", 256<<10))
+	stream, cancelStream := newPeer(t, hang).open(t)
+	counted := &sends{stream, make(chan struct{}, 3)}
+	connection, err := tunnel.Transport(counted, cancelStream).Connect(t.Context())
 	if err != nil {
 		t.Fatal(err)
 	}
-	ctx, cancel = context.WithCancel(t.Context())
-	result := make(chan error, 1)
-	wrote := make(chan struct{})
-	go func() {
-		for {
-			if err := connection.Write(ctx, &jsonrpc.Request{Method: "flood", Params: params}); err != nil {
-				result <- err
-				return
-			}
-			wrote <- struct{}{}
-		}
-	}()
-	quiet := time.NewTimer(0)
-	defer quiet.Stop()
-	for {
-		quiet.Reset(200 * time.Millisecond)
-		select {
-		case <-wrote:
-		case <-quiet.C: // nothing is written any more
-			return ctx, cancel, result
-		}
+	t.Cleanup(func() { _ = connection.Close() })
+	params, err := json.Marshal(strings.Repeat("x", 4*window))
+	if err != nil {
+		t.Fatal(err)
 	}
+	ctx, cancel := context.WithCancel(t.Context())
+	flood := &jsonrpc.Request{Method: "flood", Params: params}
+	if err := connection.Write(ctx, flood); err != nil {
+		t.Fatal(err)
+	}
+	<-counted.begun
+	result := make(chan error, 1)
+	go func() { result <- connection.Write(ctx, flood) }()
+	<-counted.begun
+	return connection, cancel, result
 }
 
 func TestContextEndsAWriteThatThePeerHoldsUp(t *testing.T) {
-	connection := newPeer(t, hang).raw(t)
-	_, cancel, held := fill(t, connection)
+	connection, cancel, held := fill(t)
 	waiting := make(chan error, 1)
 	ctx, cancelSecond := context.WithCancel(t.Context())
 	go func() { waiting <- connection.Write(ctx, &jsonrpc.Request{Method: "second"}) }()
@@ -387,8 +396,7 @@ func TestContextEndsAWriteThatThePeerHoldsUp(t *testing.T) {
 }
 
 func TestCloseEndsAWriteThatThePeerHoldsUp(t *testing.T) {
-	connection := newPeer(t, hang).raw(t)
-	_, cancel, held := fill(t, connection)
+	connection, cancel, held := fill(t)
 	defer cancel()
 	if err := connection.Close(); err != nil {
 		t.Error(err)
