@@ -17,6 +17,7 @@ import (
 	"github.com/plughost/plughost/probes"
 	"github.com/plughost/plughost/shared"
 	"github.com/plughost/plughost/shared/bridge"
+	"github.com/plughost/plughost/shared/lastwords"
 	"github.com/plughost/plughost/shared/marker"
 	"github.com/plughost/plughost/shared/wire"
 )
@@ -29,7 +30,7 @@ const (
 	signalGrace = 3 * time.Second
 	// killTime is kept of a stop's time for the last search.
 	killTime = 500 * time.Millisecond
-	// pipeGrace is how long after a server's exit its pipes are still read when
+	// pipeGrace is how long after a server's exit its pipes are still waited for when
 	// a process that it left behind holds them.
 	pipeGrace = 250 * time.Millisecond
 )
@@ -89,8 +90,8 @@ func (l launcher) start(handle func(wire.Message)) (*process, error) {
 	}
 	holdErr := p.hold()
 	var pumps sync.WaitGroup
-	pumps.Go(func() { p.read(newLines(stdout.r), handle) })
-	pumps.Go(func() { _, _ = io.Copy(l.stderr, stderr.r) })
+	pumps.Go(func() { p.read(newLines(lastwords.Reader(stdout.r)), handle) })
+	pumps.Go(func() { _, _ = io.Copy(l.stderr, lastwords.Reader(stderr.r)) })
 	go p.write(stdin.w)
 	go p.reap(&pumps, stdout.r, stderr.r)
 	if holdErr != nil {

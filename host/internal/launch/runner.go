@@ -20,6 +20,7 @@ import (
 
 	"github.com/plughost/plughost/host/internal/cgroup"
 	"github.com/plughost/plughost/probes"
+	"github.com/plughost/plughost/shared/lastwords"
 )
 
 // pipeGrace is how long after a plugin's exit its pipes are still read when a
@@ -167,14 +168,14 @@ func (r *runner) endPumps(pumps *sync.WaitGroup, pipes ...*os.File) {
 // pump hands on all that comes through a pipe, to its end.
 func (r *runner) pump(stream Stream, pipe *os.File) {
 	lines := &lineWriter{stream: stream, output: r.output}
-	_, _ = bufio.NewReaderSize(readLastWords(pipe), pumpBuffer).WriteTo(lines)
+	_, _ = bufio.NewReaderSize(lastwords.Reader(pipe), pumpBuffer).WriteTo(lines)
 	lines.flush()
 }
 
 // pumpStdout gives the first line that can be a handshake to go-plugin, and
 // everything before and after it to the log.
 func (r *runner) pumpStdout(pipe *os.File) {
-	reader := bufio.NewReaderSize(readLastWords(pipe), maxHandshake)
+	reader := bufio.NewReaderSize(lastwords.Reader(pipe), maxHandshake)
 	lines := &lineWriter{stream: Stdout, output: r.output}
 	defer lines.flush()
 	atStart := true // of a line, not behind a piece of a longer one

@@ -1,6 +1,6 @@
 //go:build unix
 
-package launch
+package lastwords
 
 import (
 	"errors"
@@ -11,7 +11,7 @@ import (
 	"time"
 )
 
-// What a plugin wrote before it ended is logged also if whoever reads comes late,
+// What a process wrote before it ended is read also if whoever reads comes late,
 // and what it left behind holds the pipe, or writes on and on.
 func TestWhatIsInAPipeIsReadWhenTheTimeForThatIsOver(t *testing.T) {
 	words := strings.Repeat("last words\n", 1000)
@@ -41,7 +41,7 @@ func TestWhatIsInAPipeIsReadWhenTheTimeForThatIsOver(t *testing.T) {
 			if err := r.SetReadDeadline(time.Unix(1, 0)); err != nil {
 				t.Skip("pipes have no deadlines here: ", err)
 			}
-			got, err := io.ReadAll(&lastWords{r, test.left})
+			got, err := io.ReadAll(&reader{r, test.left})
 			if string(got) != test.want || !errors.Is(err, test.err) {
 				t.Errorf("%d bytes are read, and then %v; want %d and %v", len(got), err, len(test.want), test.err)
 			}
