@@ -30,8 +30,12 @@ import (
 const drainBound = 10 * time.Second
 
 // flushBound is how long a plugin that has finished its last work waits for
-// the answers to get out of its connections.
-const flushBound = 250 * time.Millisecond
+// the answers to get out of its connections, in parts: a process that is held up
+// sends nothing meanwhile, and has lost one of them at most.
+const (
+	flushBound = 250 * time.Millisecond
+	flushParts = 5
+)
 
 // Plugin is what one kind of plugin adds to the life that Serve gives it.
 type Plugin struct {
@@ -229,7 +233,12 @@ func (l *life) end() {
 		l.stopBackend(ctx)
 		if busy {
 			// The host's own streams are for ever, so this takes the bound.
-			time.AfterFunc(flushBound, server.Stop)
+			go func() {
+				for range flushParts {
+					<-time.After(flushBound / flushParts)
+				}
+				server.Stop()
+			}()
 			server.GracefulStop()
 		}
 		server.Stop()
