@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"net/netip"
 	"os"
+	"slices"
 	"strconv"
 	"strings"
 	"syscall"
@@ -149,8 +150,31 @@ func parseDiag(b []byte) (Listener, bool) {
 	return l, true
 }
 
-// procNetListeners reads the listening sockets from /proc/net.
+// procNetListeners reads the listening sockets from /proc/net. The kernel gives
+// the list a page at a time and goes on by number (tcp_seek_last_pos in
+// net/ipv4/tcp_ipv4.c): of sockets that come and go meanwhile others are passed
+// over, or come twice. So it is read until it has nothing new.
 func procNetListeners(port uint16) ([]Listener, error) {
+	var all []Listener
+	for attempt := range diagAttempts {
+		read, err := readProcNet(port)
+		if err != nil {
+			return nil, err
+		}
+		before := len(all)
+		for _, l := range read {
+			if !slices.Contains(all, l) {
+				all = append(all, l)
+			}
+		}
+		if attempt > 0 && len(all) == before {
+			break
+		}
+	}
+	return all, nil
+}
+
+func readProcNet(port uint16) ([]Listener, error) {
 	var all []Listener
 	for _, network := range []string{"tcp4", "tcp6"} {
 		text, err := os.ReadFile("/proc/net/" + strings.TrimSuffix(network, "4"))

@@ -1,12 +1,17 @@
 package probes
 
 import (
+	"context"
+	"fmt"
 	"net"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/plughost/plughost/test/freeport"
 )
 
 // Both ways to ask for the sockets give the same.
@@ -27,6 +32,43 @@ func TestProcNetListeners(t *testing.T) {
 		text, err := procNetListeners(port)
 		if err != nil || len(diag) == 0 || !slices.Equal(diag, text) {
 			t.Errorf("sock_diag has %+v, /proc/net has %+v, %v", diag, text, err)
+		}
+	}
+}
+
+// The kernel's lists are read in pieces, between which sockets come and go.
+func TestListenerIsFoundOnceWhileOthersComeAndGo(t *testing.T) {
+	t.Parallel()
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer l.Close()
+	port := uint16(l.Addr().(*net.TCPAddr).Port)
+	ctx, cancel := context.WithCancel(t.Context())
+	var others sync.WaitGroup
+	defer others.Wait()
+	defer cancel()
+	for some := range slices.Chunk(freeport.Take(t, 100), 50) {
+		others.Go(func() {
+			for ctx.Err() == nil {
+				var open []net.Listener
+				for _, port := range some {
+					if other, err := net.Listen("tcp", fmt.Sprintf("127.0.0.1:%d", port)); err == nil {
+						open = append(open, other)
+					}
+				}
+				for _, other := range open {
+					_ = other.Close()
+				}
+			}
+		})
+	}
+	for name, ask := range map[string]func(uint16) ([]Listener, error){"sock_diag": diagListeners, "/proc/net": procNetListeners} {
+		for range 40 {
+			if found, err := ask(port); err != nil || len(found) != 1 {
+				t.Fatalf("%s has %+v, %v", name, found, err)
+			}
 		}
 	}
 }

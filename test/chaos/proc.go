@@ -134,11 +134,13 @@ func (p *process) same() bool {
 	return now != nil && now.start == p.start && now.lives()
 }
 
-// listeners are the inodes of the sockets that listen on each TCP port.
+// listeners are the inodes of the sockets that listen on each TCP port. The kernel
+// gives its lists in pieces, and passes over some when others come and go: they are
+// read twice.
 func listeners() map[int][]string {
 	const listening = "0A"
 	found := make(map[int][]string)
-	for _, table := range []string{"/proc/net/tcp", "/proc/net/tcp6"} {
+	for _, table := range []string{"/proc/net/tcp", "/proc/net/tcp6", "/proc/net/tcp", "/proc/net/tcp6"} {
 		content, _ := os.ReadFile(table)
 		for line := range strings.Lines(string(content)) {
 			fields := strings.Fields(line)
@@ -151,7 +153,9 @@ func listeners() map[int][]string {
 				continue
 			}
 			n := int(number[0])<<8 | int(number[1])
-			found[n] = append(found[n], fields[9])
+			if inode := fields[9]; !slices.Contains(found[n], inode) {
+				found[n] = append(found[n], inode)
+			}
 		}
 	}
 	return found
