@@ -5,16 +5,16 @@ import (
 	"errors"
 	"io"
 	"log"
-	"net"
 	"net/http"
 	"net/http/httptest"
 	"net/url"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/a2aproject/a2a-go/v2/a2a"
 	"github.com/a2aproject/a2a-go/v2/a2aclient"
+
+	"github.com/plughost/plughost/test/idleconn"
 )
 
 // speakWith makes what speaks with an agent whose every answer is the handler's.
@@ -91,30 +91,13 @@ func TestAnswersAreBounded(t *testing.T) {
 	}
 }
 
-// The server might close it when the next request is on its way.
 func TestIdleConnectionIsClosedBeforeServersDo(t *testing.T) {
 	t.Parallel()
-	closed := make(chan struct{})
-	server := httptest.NewUnstartedServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) {}))
-	server.Config.ConnState = func(_ net.Conn, state http.ConnState) {
-		if state == http.StateClosed {
-			close(closed)
+	idleconn.Closes(t, func(address string) *http.Client {
+		u, err := url.Parse(address)
+		if err != nil {
+			t.Fatal(err)
 		}
-	}
-	server.Start()
-	defer server.Close()
-	u, err := url.Parse(server.URL)
-	if err != nil {
-		t.Fatal(err)
-	}
-	response, err := newClient(u, nil).Get(server.URL)
-	if err != nil {
-		t.Fatal(err)
-	}
-	_ = response.Body.Close()
-	select {
-	case <-closed:
-	case <-time.After(30 * time.Second):
-		t.Error("it is kept")
-	}
+		return newClient(u, nil)
+	})
 }

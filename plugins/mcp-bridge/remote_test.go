@@ -8,7 +8,6 @@ import (
 	"errors"
 	"io"
 	"log"
-	"net"
 	"net/http"
 	"net/http/httptest"
 	"strings"
@@ -21,6 +20,7 @@ import (
 
 	"github.com/plughost/plughost/shared"
 	"github.com/plughost/plughost/shared/bridge"
+	"github.com/plughost/plughost/test/idleconn"
 )
 
 const secret = "Bearer of-a-canary"
@@ -439,26 +439,7 @@ func TestRemoteServerHearsThatSessionsEndWithTheBridge(t *testing.T) {
 	}
 }
 
-// The server might close it when the next request is on its way.
 func TestIdleConnectionIsClosedBeforeServersDo(t *testing.T) {
 	t.Parallel()
-	closed := make(chan struct{})
-	server := httptest.NewUnstartedServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) {}))
-	server.Config.ConnState = func(_ net.Conn, state http.ConnState) {
-		if state == http.StateClosed {
-			close(closed)
-		}
-	}
-	server.Start()
-	defer server.Close()
-	response, err := newEndpoint(server.URL, nil).http.Get(server.URL)
-	if err != nil {
-		t.Fatal(err)
-	}
-	_ = response.Body.Close()
-	select {
-	case <-closed:
-	case <-time.After(30 * time.Second):
-		t.Error("it is kept")
-	}
+	idleconn.Closes(t, func(url string) *http.Client { return newEndpoint(url, nil).http })
 }
