@@ -35,12 +35,15 @@ func (m *mux) begun(s *member, answer wire.Message) {
 			ID string `json:"taskId"`
 		} `json:"task"`
 	}
-	id := &result.Task.ID
-	if json.Unmarshal(answer.Bytes(answer.Result), &result) != nil || *id == "" || len(*id) > maxTaskID || m.tasks[*id] == s {
+	if json.Unmarshal(answer.Bytes(answer.Result), &result) != nil {
 		return
 	}
-	m.tasks[*id] = s
-	s.tasks = append(s.tasks, *id)
+	id := result.Task.ID
+	if id == "" || len(id) > maxTaskID || m.tasks[id] == s {
+		return
+	}
+	m.tasks[id] = s
+	s.tasks = append(s.tasks, id)
 	if len(s.tasks) > maxTasks {
 		m.forgetTask(s, s.tasks[0])
 		s.tasks = s.tasks[1:]
